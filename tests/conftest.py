@@ -17,7 +17,7 @@ from lending import Lender
 from outside import Process, Train
 from same_examples import draw_no_constants_of_loaded_modules
 from slurm.cluster import Cluster, missing_programs
-from stoker_home import StokerHome, processes_with
+from stoker_home import StokerHome, command_line_of, processes_below, processes_with
 from waiting import eventually
 
 # A machine under load is slow, and that is no fault of what is tested.
@@ -128,10 +128,18 @@ def cluster(running_cluster: Cluster) -> Cluster:
 
 @pytest.fixture(scope="session", autouse=True)
 def nothing_is_left_behind(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Fails the run if a process of any test's home outlives the tests."""
+    """Fails the run if a process of any test's home or directory outlives the tests."""
     yield
-    here = f"STOKER_HOME={tmp_path_factory.getbasetemp()}/".encode()
-    eventually(lambda: not processes_with(here, prefix=True), "no process is left")
+    temporary = tmp_path_factory.getbasetemp()
+    here = f"STOKER_HOME={temporary}/".encode()
+
+    def left() -> list[int]:
+        return processes_with(here, prefix=True) or processes_below(temporary)
+
+    try:
+        eventually(lambda: not left(), "no process is left")
+    except AssertionError as error:
+        raise AssertionError([command_line_of(pid) for pid in left()]) from error
 
 
 @pytest.fixture

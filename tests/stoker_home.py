@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -259,6 +260,16 @@ def processes_with(variable: bytes, *, prefix: bool = False) -> list[int]:
             continue
         if any(item.startswith(variable) if prefix else item == variable for item in environ):
             found.append(int(name))
+    return found
+
+
+def processes_below(directory: Path) -> list[int]:
+    """The living processes that have a directory below this one as theirs."""
+    found = []
+    for name in filter(str.isdecimal, os.listdir("/proc")):
+        with suppress(OSError):
+            if Path(os.readlink(f"/proc/{name}/cwd")).is_relative_to(directory):
+                found.append(int(name))
     return found
 
 

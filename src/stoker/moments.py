@@ -7,6 +7,10 @@ import time
 from stoker.errors import UsageError
 from stoker.quantities import duration_ms, is_digits, quoted
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 
 def moment_ms(text: str, now_ms: int) -> int:
     """ "22:00" (the next one), "+2h", "2026-12-01T08:00" (local time unless an offset is given)."""
@@ -26,16 +30,36 @@ def moment_ms(text: str, now_ms: int) -> int:
     return at_ms
 
 
+def past_moment_ms(text: str, now_ms: int) -> int:
+    """ "2h" ago, "22:00" (the last one), "2026-12-01", "2026-12-01T08:00"."""
+    words = text.strip()
+    clock = _clock(words)
+    if clock is not None:
+        return max(at_ms for at_ms in _clocks_ms(clock, now_ms, (-1, 0)) if at_ms <= now_ms)
+    at_ms = _date_ms(words)
+    if at_ms is None:
+        return max(0, now_ms - duration_ms(words, likely="mh"))
+    if at_ms > now_ms:
+        raise UsageError(f"{quoted(text)} is yet to come", "write a time that has passed, e.g. 2h")
+    return at_ms
+
+
 def _next_clock_ms(clock: tuple[int, int, int], now_ms: int) -> int:
+    return min(at_ms for at_ms in _clocks_ms(clock, now_ms, (0, 1, 2)) if at_ms > now_ms)
+
+
+def _clocks_ms(
+    clock: tuple[int, int, int], now_ms: int, days_ahead: tuple[int, ...]
+) -> Iterator[int]:
+    """This time of day, so many days ahead.
+
+    Midnight is worked out by mktime, so that months end and clocks are put forward as they do where
+    the user lives.
+    """
     today = time.localtime(now_ms // 1000)
-    # Midnight in the days ahead is worked out by mktime, so that months end and clocks are put
-    # forward as they do where the user lives.
-    for days_ahead in (0, 1, 2):
-        day = today.tm_mday + days_ahead
-        at_ms = int(time.mktime((today.tm_year, today.tm_mon, day, *clock, 0, 0, -1))) * 1000
-        if at_ms > now_ms:
-            return at_ms
-    raise AssertionError("one of the next two days has such a moment")
+    for days in days_ahead:
+        day = today.tm_mday + days
+        yield int(time.mktime((today.tm_year, today.tm_mon, day, *clock, 0, 0, -1))) * 1000
 
 
 def _clock(text: str) -> tuple[int, int, int] | None:

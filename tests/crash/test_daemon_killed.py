@@ -24,9 +24,9 @@ from waiting import eventually
 pytestmark = pytest.mark.timeout(1500)
 
 JOBS = 200
-KILLS = 20
-TAKEOVERS = 1_000
-WARM_CALLS, WARM_KILLS = 300, 12
+KILLS = 12
+TAKEOVERS = 600
+WARM_CALLS, WARM_KILLS = 150, 6
 
 
 def test_200_jobs_run_exactly_once_however_often_the_daemon_is_killed(home: StokerHome) -> None:

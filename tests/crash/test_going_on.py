@@ -44,13 +44,11 @@ def test_jobs_that_go_on_later_do_all_their_work_once_however_often_daemons_are_
     argvs = [["bash", str(script), str(path), str(STEPS)] for path in own]
     ids = home.submit_all([{"argv": argv, **options} for argv in argvs])
     after = home.submit_all([{"argv": ["true"], "after": [str(job)]} for job in ids])
-    requeued = 0
     for kill in range(KILLS):
         for _ in range(REQUEUES // KILLS):
             running = [job["id"] for job in home.jobs().values() if job["state"] == "running"]
             if running:
-                said = home.cli("requeue", str(chance.choice(running)))
-                requeued += said.code == 0  # It may have ended by now.
+                home.cli("requeue", str(chance.choice(running)))  # It may have ended by now.
         done = sum(len(lines_of(Path(home.job(job)["checkpoint_dir"], "steps"))) for job in ids)
         if kill % 3 == 2:
             home.power_cut()
@@ -68,7 +66,7 @@ def test_jobs_that_go_on_later_do_all_their_work_once_however_often_daemons_are_
         assert steps == list(range(1, STEPS + 1))
         assert all(one["state"] == "requeued" for one in job["attempts"][:-1]), job["attempts"]
         assert [one["attempt"] for one in job["attempts"]] == list(range(1, job["attempt"] + 1))
-    assert requeued and sum(job["resumes"] for job in ended) >= JOBS
+    assert sum(job["resumes"] for job in ended) >= JOBS
     then = home.until_final(*after)
     assert {job["state"] for job in then} == {"succeeded"} and {job["attempt"] for job in then} == {
         1

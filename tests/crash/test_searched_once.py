@@ -11,7 +11,7 @@ from stoker_home import StokerHome
 
 pytestmark = pytest.mark.timeout(900)
 
-KILLS = 12
+KILLS = 8
 
 
 def test_no_trial_is_lost_doubled_or_told_twice_however_often_its_searcher_is_killed(

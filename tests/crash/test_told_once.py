@@ -12,7 +12,7 @@ from stoker_home import StokerHome
 
 pytestmark = pytest.mark.timeout(900)
 
-KILLS = 12
+KILLS = 8
 
 
 def test_each_end_is_told_exactly_once_however_often_the_daemon_is_killed(

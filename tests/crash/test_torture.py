@@ -15,7 +15,7 @@ from fakegpu.build import has_compiler
 from stoker_home import SRC, processes_with
 from waiting import PATIENCE_S, eventually
 
-SECONDS = 60
+SECONDS = 45
 TESTS = str(Path(__file__).parents[1])
 
 
@@ -30,9 +30,8 @@ def torture(*words: str, seconds: int = SECONDS) -> subprocess.Popen[str]:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("seed", [7, random.randrange(10**6)], ids=["seed 7", "any seed"])
-def test_all_laws_hold_whatever_is_done_to_stoker(seed: int) -> None:
-    process = torture("--seed", str(seed))
+def test_all_laws_hold_whatever_is_done_to_stoker() -> None:
+    process = torture("--seed", str(random.randrange(10**6)))
     text, _ = process.communicate()
     assert process.returncode == 0, text
     print(text)

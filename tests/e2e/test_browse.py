@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from stoker.api.client import Client
-from stoker.errors import UsageError
+from stoker.errors import NotFound, UsageError
 from stoker_home import StokerHome
 from waiting import eventually
 
@@ -107,6 +107,41 @@ def test_a_list_is_narrowed_by_state_group_and_words(mixed: StokerHome) -> None:
     assert ids(browse(mixed, text="%")) == []
     assert ids(browse(mixed, text="'; DROP TABLE jobs --")) == []
     assert browse(mixed, text="e", limit=1)["total"] == 6
+
+
+def test_a_filter_means_the_same_in_lists_and_in_what_jobs_are_acted_on(
+    mixed: StokerHome,
+) -> None:
+    yesterday = "2020-01-01"
+    for text, wanted in {
+        "state:waiting": [4, 5],
+        "state:wait,held -name:held": [4, 5],
+        "-state:waiting,held": [1, 2, 3],
+        "state:held state:waiting": [],
+        "-state:held,waiting state:held": [],
+        "group:one": [1, 4],
+        "-group:*": [2, 3, 5, 6],
+        "group:o?e name:A*": [1],
+        "name:first,runs": [3, 5],
+        "gpu:2": [3],
+        "gpu:0-3,9 -state:running": [],
+        f"since:{yesterday}": [1, 2, 3, 4, 5, 6],
+        f"-since:{yesterday}": [],
+        "-true": [2, 3],
+        "user:nobody": [],
+    }.items():
+        assert ids(browse(mixed, text=text, sort="id")) == wanted, text
+        listed = mixed.call("list", select={"text": text})
+        assert ids(listed) == wanted, text
+    both = mixed.call("list", select={"ids": ["1-3"], "text": "group:one"})
+    assert ids(both) == [1], "a filter narrows what is named"
+    for call in ({"op": "browse", "text": "stat:x"}, {"op": "list", "select": {"text": "stat:x"}}):
+        with pytest.raises(UsageError, match="did you mean state:"):
+            mixed.call(**call)
+    with pytest.raises(NotFound, match="no job matches 'group:two'"):
+        mixed.call("cancel", select={"text": "group:two"})
+    assert mixed.call("hold", select={"text": "state:waiting group:one"})["ids"] == [4]
+    assert mixed.call("release", select={"ids": ["4-6"], "text": "name:w*"})["ids"] == [4]
 
 
 def test_an_unknown_state_is_refused_in_one_line(stoker: StokerHome) -> None:

@@ -10,7 +10,7 @@ from property.core_machine import CoreMachine
 
 TestTheCoreKeepsItsLaws = CoreMachine.TestCase
 TestTheCoreKeepsItsLaws.settings = settings(
-    max_examples=int(os.environ.get("STOKER_EXAMPLES", "120")),
+    max_examples=int(os.environ.get("STOKER_EXAMPLES", "60")),
     stateful_step_count=50,
     deadline=None,
     # The same examples each time, so that a change is judged by the change; a search is random.

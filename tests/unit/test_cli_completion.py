@@ -18,6 +18,8 @@ from waiting import PATIENCE_S
 
 _ASK = """\
 source /dev/stdin
+COMP_WORDBREAKS=$' \\t\\n"\\'><=;|&(:' COMP_LINE=$1 COMP_POINT=${#1}
+shift
 COMP_WORDS=("$@")
 COMP_CWORD=$(($# - 1))
 _stoker
@@ -25,10 +27,10 @@ printf '%s\\n' "${COMPREPLY[@]}"
 """
 
 
-def offered(*words: str, cwd: Path | None = None) -> set[str]:
-    """What bash offers for the last of these words."""
+def offered(*words: str, cwd: Path | None = None, line: str = "") -> set[str]:
+    """What bash offers for the last of these words, into which it has cut the line."""
     done = subprocess.run(
-        ["bash", "--norc", "-c", _ASK, "bash", *words],
+        ["bash", "--norc", "-c", _ASK, "bash", line or " ".join(words), *words],
         input=bash(),
         capture_output=True,
         text=True,
@@ -84,6 +86,10 @@ SCRIPT: Script = {
     "list": {"jobs": [job(7, name="big"), job(70, "waiting", command="a: b"), job(12)], "total": 3},
     "groups": {"groups": [{"group": "night", "counts": {"running": 1}}]},
     "sweeps": {"sweeps": [{"sweep": "lr-search", "counts": {"waiting": 2}}]},
+    "status": {
+        "counts": {"running": 1, "waiting": 1, "failed": 2},
+        "gpus": [{"id": "0", "name": "A100"}],
+    },
     "config_get": {"settings": [{"name": "gpus", "help": "the GPUs to use"}]},
     "gpus": {"gpus": [{"id": "0", "name": "A100"}, {"id": "1", "name": "A100"}]},
 }
@@ -113,6 +119,15 @@ def test_what_the_daemon_knows_is_offered_ids_with_their_names(
         assert offered("stoker", "config", "set", "g") == {"gpus"}
         assert offered("stoker", "add", "--on", "") == {"0  (A100)", "1  (A100)"}
         assert offered("stoker", "gpus", "drain", "1") == {"1"}
+        assert offered("stoker", "ls", "fa") == set()
+        assert offered("stoker", "ls", "st") == {
+            "state:waiting  (1 job)", "state:running  (1 job)", "state:failed  (2 jobs)",
+        }  # fmt: skip
+        assert offered("stoker", "ls", "gr") == {"group:night"}
+        colon = offered("stoker", "ls", "state", ":", line="stoker ls state:")
+        assert colon == {"waiting  (1 job)", "running  (1 job)", "failed  (2 jobs)"}
+        fa = offered("stoker", "ls", "x", "state", ":", "fa", line="stoker ls x state:fa")
+        assert fa == {"failed"}, "bash keeps what is before the colon"
     assert offered("stoker", "add", "--after", "") == set(), "without a daemon, nothing"
     assert not (tmp_path / "stoker.db").exists(), "and none is started"
 

@@ -300,7 +300,7 @@ def test_ctrl_c_ends_a_search_that_would_not_end_and_keeps_what_was_found(tmp_pa
         )  # fmt: skip
         stat = Path(f"/proc/{searching.pid}/stat")
         ticks = os.sysconf("SC_CLK_TCK")
-        eventually(lambda: int(stat.read_text().split()[13]) > 2 * ticks, "it has computed for 2 s")
+        eventually(lambda: int(stat.read_text().split()[13]) > ticks // 2, "it computes")
         searching.send_signal(signal.SIGINT)
         assert searching.communicate(timeout=PATIENCE_S) == (b"[7] aaa\n", b"")
         assert searching.returncode == -signal.SIGINT

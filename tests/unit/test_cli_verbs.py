@@ -222,6 +222,12 @@ def test_ls_asks_for_what_its_filters_say(desk: Desk) -> None:
         "all": True,
         "limit": 5,
     }
+    said = desk.stoker({"list": answer}, "ls", "state:failed", "lr", "3-9", "name:'a b'").err
+    assert desk.asked()["select"] == {"ids": ["3-9"], "text": "state:failed lr name:'a b'"}
+    assert "limit" not in desk.asked() and said == "no such jobs\n"
+    for word, state in {"Waiting": "waiting", "pending": "waiting", "done": "succeeded"}.items():
+        said = desk.stoker({"list": answer}, "ls", word).err
+        assert said == f"no such jobs; did you mean `stoker ls state:{state}`?\n"
 
 
 def test_ls_shows_jobs_in_columns_and_leaves_out_those_that_say_nothing(desk: Desk) -> None:

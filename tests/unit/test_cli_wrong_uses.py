@@ -52,7 +52,6 @@ WRONG_USES = {
     "ls --state FINISHED": "did you mean succeeded?",
     "ls --state error": "did you mean failed?",
     "cancel --state queued": "did you mean waiting?",
-    "ls pending": "`stoker ls --state waiting` lists the jobs in that state",
     "cancel running": "`stoker ls --state running` lists the jobs in that state",
     "cancel big": "write e.g. 7, 3-9 or last, or --name for jobs with a name",
     "edit 'deep*'": "or last (`stoker ls --name 'deep*'` shows the ids of jobs with that name)",

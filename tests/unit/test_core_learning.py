@@ -16,9 +16,12 @@ from stoker.core.learning import (
     after_run,
     consequences,
     gpus_were_full,
+    next_look_ms,
+    use_alone,
 )
 from stoker.core.model import ALONE, Attempt, Exit, Memory, Need, Profile, Stop
 from stoker.core.needs import learned_need
+from stoker.core.reasons import WaitsForScout
 from unit.core_scene import GIB, Scene, cpu_only, mem, whole
 
 
@@ -186,6 +189,78 @@ def test_memory_that_grows_anew_has_not_settled_until_it_rests_as_long_again() -
         settled.append(scene.attempt(job).settled)
         scene.pass_s(6)
     assert settled == [False, False, False, True]
+
+
+# ---------------------------------------------------------------------- scouts beside others
+
+
+def beside(scene: Scene, scout: int, neighbours: dict[int, int], use: int, *, mib: int) -> None:
+    """A reading of GPU 0, on which others are with so much memory each."""
+    ours = {scout: mib, **neighbours}
+    scene.apply(
+        ev.GpusMeasured(
+            scene.now, {"0": GpuReading(scene.now, sum(ours.values()), ours, use_percent=use)}
+        )
+    )
+    learn(scene)
+
+
+def scout_beside(scene: Scene, use: int) -> tuple[int, dict[int, int]]:
+    """A scout beside a job of a kind that uses so much of a GPU."""
+    scene.apply(ev.ProfileLearned(scene.now, replace(profile("busy"), use_percent=use)))
+    busy = scene.running(Need(kind="busy"))
+    scene.apply(ev.MemorySeen(scene.now, busy, 1, 4 * GIB, True, True))
+    return scene.running(Need(kind="new")), {busy: 4 * GIB}
+
+
+@pytest.mark.parametrize("use", [40, 43, 100])
+def test_a_scout_that_loads_beside_a_busy_job_has_not_settled(use: int) -> None:
+    scene = Scene(1)
+    scout, others = scout_beside(scene, 40 if use < 100 else 100)
+    sibling = scene.submit(Need(kind="new"))
+    for _ in range(3):
+        beside(scene, scout, others, use, mib=400)
+        scene.pass_s(31)
+    assert not scene.attempt(scout).settled and "new" not in scene.state.profiles
+    assert scene.plan() == {} and scene.why(sibling) == WaitsForScout(scout)
+    # It begins its work.
+    for _ in range(2):
+        beside(scene, scout, others, min(100, use + 30), mib=6 * GIB)
+        scene.pass_s(31)
+    assert scene.attempt(scout).settled is (use < 100)
+
+
+def test_a_scout_whose_work_is_hidden_by_its_neighbours_settles_later_by_its_memory() -> None:
+    scene = Scene(1)
+    scout, others = scout_beside(scene, 100)
+    beside(scene, scout, others, 100, mib=6 * GIB)
+    scene.pass_s(299)
+    beside(scene, scout, others, 100, mib=6 * GIB)
+    assert not scene.attempt(scout).settled
+    assert next_look_ms(scene.state, Habits()) == scene.now + 1_000
+    scene.pass_s(1)
+    beside(scene, scout, others, 100, mib=6 * GIB)
+    assert scene.attempt(scout).settled and scene.state.profiles["new"].use_percent is None
+
+
+@pytest.mark.parametrize(
+    ("rest", "settled", "reading", "own"),
+    [
+        (40, True, 75, 35),
+        (40, True, 100, None),  # it may have been asked for much more
+        (40, False, 75, None),  # the neighbour may still load
+        (0, True, 100, 100),  # a neighbour that uses nothing takes nothing away
+    ],
+)
+def test_use_is_learned_only_where_it_can_be_told_from_that_of_neighbours(
+    rest: int, settled: bool, reading: int, own: int | None
+) -> None:
+    scene = Scene(1)
+    scout, others = scout_beside(scene, rest)
+    if not settled:
+        others = dict.fromkeys(others, 5 * GIB)  # It grows anew.
+    beside(scene, scout, others, reading, mib=6 * GIB)
+    assert use_alone(scene.state, scout, scene.attempt(scout)) == own
 
 
 # ---------------------------------------------------------------------- margins

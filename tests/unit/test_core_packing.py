@@ -7,7 +7,8 @@ from dataclasses import replace
 from stoker.core import events as ev
 from stoker.core.gpu import together_mib
 from stoker.core.model import Need, Profile
-from unit.core_scene import GIB, Scene, mem
+from stoker.core.reasons import NeedsUse
+from unit.core_scene import GIB, Scene, mem, share
 
 
 def known(scene: Scene, kind: str, gib: int, *, longest_s: int = 0) -> Need:
@@ -120,3 +121,30 @@ def test_a_margin_that_its_user_does_not_want_is_not_made_larger() -> None:
     for _ in range(5):
         scene.submit(need)
     assert list(scene.plan()) == [1, 2, 3, 4]
+
+
+def test_jobs_that_share_are_spread_over_idle_gpus_whatever_they_declare() -> None:
+    for need in (mem(9), share(0.25), Need(1, mem_mib=9 * GIB, kind="big")):
+        scene = Scene(4, gib=40)
+        for _ in range(5):
+            scene.submit(need)
+        assert list(scene.plan().values()) == [("0",), ("1",), ("2",), ("3",), ("0",)], need
+
+
+def test_jobs_that_use_little_of_a_gpu_go_where_they_leave_whole_gpus_free() -> None:
+    scene = Scene(4, gib=24)
+    need = known(scene, "small", 2)  # Each uses a tenth of a GPU.
+    for _ in range(12):
+        scene.submit(need)
+    places = list(scene.plan().values())
+    assert places == [("0",)] * 10 + [("1",)] * 2, "ten leave each other their full speed"
+
+
+def test_use_that_is_known_counts_for_declared_memory_too() -> None:
+    scene = Scene(1, gib=40)
+    used = Profile("big", 2, GIB, float(GIB), 0.0, 1_000, 95, 0, scene.now)
+    scene.apply(ev.ProfileLearned(scene.now, used))
+    for _ in range(2):
+        scene.submit(Need(1, mem_mib=9 * GIB, kind="big"))
+    assert scene.plan() == {1: ("0",)}, "two would ask for 190 % of it"
+    assert isinstance(scene.why(2), NeedsUse)

@@ -226,6 +226,7 @@ def test_the_use_of_a_gpu_is_all_of_the_one_beside_a_suspended_attempt() -> None
     scene = Scene(1)
     scene.apply(ev.ProfileLearned(scene.now, Profile("a", 2, GIB, GIB, 0, 1, 30, 0, 0)))
     one = scene.running(Need(1, kind="a", mem_mib=2 * GIB))
+    scene.attempt(one).settled = True
     two = scene.running(mem(4))
     reading = GpuReading(scene.now, 4 * GIB, {one: GIB, two: 3 * GIB}, use_percent=70)
     scene.apply(ev.GpusMeasured(scene.now, {"0": reading}))

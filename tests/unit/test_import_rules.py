@@ -72,7 +72,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "sweep": {"errors", "installing", "output_files", "quantities"},
     "batch": {"errors", "installing", "quantities", "sweep.shelltext"},
-    "text": {"holes", "quantities"},
+    "text": {"holes", "quantities", "wholefile"},
     "submission": {
         "api", "batch", "errors", "metrics.patterns", "output_files", "quantities", "sweep", "text",
         "wholefile",

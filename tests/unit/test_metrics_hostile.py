@@ -54,10 +54,10 @@ def test_an_infinite_epoch_of_a_bar_can_be_stored() -> None:
 
 
 @pytest.mark.timeout(900)  # Each allocation is traced, which takes its time.
-def test_a_million_names_take_bounded_memory() -> None:
+def test_hundreds_of_thousands_of_names_take_bounded_memory() -> None:
     pieces = (
         b"".join(b"name_%d=1\n" % n for n in range(start, start + 10_000))
-        for start in range(0, 1_000_000, 10_000)
+        for start in range(0, 300_000, 10_000)
     )
     found, peak = peak_mib(pieces)
     assert len(found) == MOST_NAMES and "name_0" in found

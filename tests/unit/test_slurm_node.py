@@ -6,7 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from uuid import uuid4
@@ -18,6 +18,7 @@ from stoker.core.model import Exit, Launch, Need, Terms
 from stoker.executors.attempt_dir import read_exit
 from stoker.executors.slurm import files as on_disk
 from stoker.executors.slurm.files import Files
+from stoker_home import kill_and_wait, processes_with
 from waiting import eventually
 
 pytestmark = pytest.mark.skipif(shutil.which("perl") is None, reason="there is no perl here")
@@ -69,10 +70,17 @@ class Node:
     def log(self) -> str:
         return (self.root / "log").read_text()
 
+    def processes(self) -> list[int]:
+        """All that its jobs have started, and that has not ended."""
+        return processes_with(f"STOKER_ATTEMPT_ID={self.instance}:".encode(), prefix=True)
+
 
 @pytest.fixture
-def node(tmp_path: Path) -> Node:
-    return Node(tmp_path)
+def node(tmp_path: Path) -> Iterator[Node]:
+    node = Node(tmp_path)
+    yield node
+    for pid in node.processes():
+        kill_and_wait(pid)
 
 
 def test_the_script_is_good_by_the_strictest_rules(node: Node) -> None:
@@ -242,19 +250,7 @@ def test_what_does_not_heed_is_killed_after_the_grace_time_with_its_children(nod
     process.send_signal(signal.SIGTERM)
     assert process.wait() == -9
     assert read_exit(directory) == Exit(signal=9) and on_disk.was_told_to_stop(directory)
-    mark = f"STOKER_ATTEMPT_ID={node.instance}:7.1".encode()
-    eventually(lambda: not _marked(mark), "its children are gone too")
-
-
-def _marked(mark: bytes) -> list[str]:
-    found = []
-    for name in filter(str.isdecimal, os.listdir("/proc")):
-        try:
-            if mark in Path("/proc", name, "environ").read_bytes().split(b"\0"):
-                found.append(name)
-        except OSError:
-            pass
-    return found
+    eventually(lambda: not node.processes(), "its children are gone too")
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker.errors import Failed, NotFound
-from stoker.web import logs
+from stoker.web import line_counts, logs
 
 
 def texts(answer: dict[str, object]) -> list[str]:
@@ -153,3 +154,40 @@ def test_a_file_that_was_emptied_is_read_from_its_beginning(log: Path) -> None:
     log.write_bytes(b"new\n")
     answer = logs.after(str(log), 10_000, 100)
     assert (answer["start"], texts(answer)) == (0, ["new"])
+
+
+def test_lines_have_numbers_wherever_in_the_log_they_are_read(log: Path) -> None:
+    log.write_bytes(b"".join(b"line %d\n" % n for n in range(1, 30_001)))
+    size = log.stat().st_size
+    for answer in (
+        logs.after(str(log), 0, 1_000),
+        logs.before(str(log), None, 1_000),
+        logs.around(str(log), size // 2, 1_000),
+        logs.around(str(log), size // 3, 1_000),
+    ):
+        assert answer["lines"][0]["text"] == f"line {answer['first']}"
+    found = logs.search(str(log), "line 2777", size // 20)
+    assert [f"line {match['line']}" for match in found["matches"]] == texts_of(found)
+    assert len(found["matches"]) == 11
+    log.write_bytes(b"anew\n" * 3)
+    assert logs.before(str(log), None, 5)["first"] == 3, "what was counted is not of this text"
+
+
+def texts_of(found: dict[str, Any]) -> list[str]:
+    return [match["text"] for match in found["matches"]]
+
+
+def test_a_log_that_takes_long_to_count_has_no_numbers_at_first(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(line_counts, "COUNT_S", 0.0)
+    monkeypatch.setattr(line_counts, "_BLOCK_BYTES", 1_000)
+    log.write_bytes(b"123456789\n" * 350)
+    answers = [logs.before(str(log), None, 10)["first"] for _ in range(5)]
+    assert answers == [None, None, None, 350, 350]
+
+
+def test_movements_to_lines_above_stay_with_what_was_shown_at_last(log: Path) -> None:
+    log.write_bytes(b"0: 1%\r0: 10%\n1: 5%\r1: 10%\x1b[A0: 1%\r0: 50%\n\x1b[31mred\x1b[0m\n")
+    assert texts(logs.after(str(log), 0, 1_000)) == [
+        "0: 10%", "1: 10%\x1b[A0: 50%", "\x1b[31mred\x1b[0m"]  # fmt: skip

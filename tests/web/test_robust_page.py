@@ -18,7 +18,26 @@ from web.test_page_life import free_port
 
 HOSTILE = "<img src=x onerror=window.hit=1>"
 VIEWS = ("#/", "#/timeline", "#/sweeps", "#/submit", "#/submit/lines", "#/submit/sweep",
-         "#/submit/gpus", "#/job/1", "#/sweep/s")  # fmt: skip
+         "#/disk", "#/job/1", "#/sweep/s")  # fmt: skip
+
+
+# At 2,400 pixels a second, in steps of a frame: how many rows were blank, and how many there were.
+SCROLLED_FAST = """async () => {
+  scrollTo(0, 0);
+  await new Promise((done) => setTimeout(done, 300));
+  let [blank, all] = [0, 0];
+  for (let frame = 0; frame < 120; frame += 1) {
+    scrollBy(0, 40);
+    await new Promise((done) => requestAnimationFrame(done));
+    const rows = [...document.querySelectorAll('.rows .row:not([hidden])')].filter((row) => {
+      const box = row.getBoundingClientRect();
+      return box.bottom > 0 && box.top < innerHeight;
+    });
+    all += rows.length;
+    blank += rows.filter((row) => row.dataset.empty === 'yes').length;
+  }
+  return [blank, all];
+}"""
 
 
 def a_bit_of_everything(home: StokerHome) -> None:
@@ -105,6 +124,8 @@ def test_ten_thousand_jobs_are_gone_through_without_lag(tabs: Tabs) -> None:
     tab.evaluate("() => scrollTo(0, document.body.scrollHeight)")
     expect(tab.locator(".row:not([hidden])", has_text="n09999")).to_be_visible()
     assert tab.locator(".rows .row").count() < 160
+    blank, seen_rows = tab.evaluate(SCROLLED_FAST)
+    assert seen_rows > 500 and blank < 0.1 * seen_rows, f"{blank} of {seen_rows} rows were blank"
     for part in (0.5, 0.25, 0.75, 0.1):
         tab.evaluate("(part) => scrollTo(0, document.body.scrollHeight * part)", part)
     seen = "() => [...document.querySelectorAll('.rows .row:not([hidden])')].filter((row) =>"
@@ -121,7 +142,7 @@ def test_ten_thousand_jobs_are_gone_through_without_lag(tabs: Tabs) -> None:
     expect(tab.locator(".size")).to_have_text("1 job")
     windows = [url for url in tabs.requests if "/api/jobs?" in url]
     limits = [int(re.findall(r"limit=(\d+)", url)[0]) for url in windows]
-    assert max(limits) <= 180, "never all at once"
+    assert max(limits) <= 600, "never all at once"
 
 
 @pytest.fixture
@@ -337,15 +358,17 @@ def test_everything_is_done_by_keys(tabs: Tabs) -> None:
     expect(tab.locator(".row", has_text="one").locator(".c-prio")).to_have_text("-1")
     press(" ")
     expect(tab.locator(".chosen")).to_contain_text("1 job chosen")
+    tab.get_by_role("button", name="None").focus()
+    press("Enter")  # what has the focus, not the job
+    expect(tab.locator(".chosen")).to_be_hidden()
     press("c")
     expect(tab.locator("dialog")).to_contain_text("Cancel job 1?")
     press("Enter")
     expect(tab.locator(".row", has_text="one").locator(".c-state")).to_have_text("cancelled")
     press("/")
     tab.keyboard.type("three")
-    expect(tab.locator(".size")).to_have_text("1 job")
     press("Escape")
-    press("j")
+    press("j")  # though the list that was asked for has not come
     press("Enter")
     expect(tab.locator("h1 bdi")).to_have_text("three")
     press("Escape")

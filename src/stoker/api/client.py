@@ -29,9 +29,9 @@ _OWN_VERSION = f"{PROTOCOL} {stoker.__version__}\n".encode()
 # the daemon goes away before it has answered.
 _MOST_REPEATS = 5
 _SAFE_TO_REPEAT = frozenset((
-    "list", "browse", "attempts", "forecast", "sweeps", "sweep_points", "sweep_table",
-    "groups", "show", "why", "status", "gpus", "config_get", "hello", "wait", "points",
-    "metrics", "curve", "curves", "searches", "search_start", "search_told",
+    "list", "browse", "related", "attempts", "usage", "forecast", "sweeps", "sweep_points",
+    "sweep_table", "groups", "show", "why", "status", "gpus", "config_get", "hello", "wait",
+    "points", "metrics", "curve", "curves", "searches", "search_start", "search_told",
 ))  # fmt: skip
 
 

@@ -109,7 +109,7 @@ class Browse(Request, tag="browse"):
     states: Annotated[list[str], Meta(max_length=20)] = []
     group: Annotated[str, Meta(max_length=1000)] | None = None
     user: Annotated[str, Meta(max_length=1000)] | None = None
-    # Words that must all be found in the id, name, group or command.
+    # A filter, as in "state:failed name:lr* resnet": see api.job_filter.
     text: Annotated[str, Meta(max_length=1000)] = ""
     # standing: what runs, what waits in its order, what is held, what ended (the latest first)
     sort: Literal[
@@ -134,6 +134,17 @@ class Watch(Request, tag="watch"):
     every_ms: Annotated[int, Meta(ge=50, le=60_000)] = 250
 
 
+class Related(Request, tag="related"):
+    """The jobs that a job waits for, those that wait for it, and so on for a few steps.
+
+    Answer: `jobs`, each with `id`, `name`, `state`; `links`: [required, requiring, whether it must
+    succeed]; `more`: whether there are more jobs in a step than are shown.
+    """
+
+    job_id: JobId
+    steps: Annotated[int, Meta(ge=1, le=5)] = 3
+
+
 class Attempts(Request, tag="attempts"):
     """What ran on the GPUs lately: attempts that have ended since a moment, or have not ended.
 
@@ -143,6 +154,19 @@ class Attempts(Request, tag="attempts"):
 
     since_ms: Millis
     limit: Annotated[int, Meta(ge=1, le=20_000)] = 5_000
+
+
+class Usage(Request, tag="usage"):
+    """What the GPUs were used for, between each two of some moments.
+
+    Answer, one figure for each stretch: `busy_ms` of all GPUs together; `groups` and `users`, those
+    that used most first, each `name` ("" for the rest) and `gpu_ms`; `ended`, attempts by state;
+    `started`, and how long the jobs that started had waited: `waited_ms` (the median) and
+    `waited_long_ms` (longer than nine of ten). Also `gpus`, how many there are now, and `now_ms`.
+    A GPU that jobs share is split evenly between them.
+    """
+
+    edges_ms: Annotated[list[Millis], Meta(min_length=2, max_length=400)]
 
 
 class Forecast(Request, tag="forecast"):
@@ -444,9 +468,9 @@ class AttachStarted(Request, tag="attach_started"):
 
 AnyRequest = (
     Submit | Adopt | List | Browse | Watch | Attempts | Forecast | Sweeps | SweepPoints | SweepTable
-    | Show | Why | Points | Wait | Follow | Cancel | Retry | Hold | Release | Remove | Edit
-    | Pause | Resume | Groups | LimitGroup | Gpus | GpuHistory | JobHistory | Metrics
-    | Profiles | ProfilesForget | GpuAdd | GpuRemove | GpuDrain | GpuResume | GpuLend
+    | Related | Usage | Show | Why | Points | Wait | Follow | Cancel | Retry | Hold | Release
+    | Remove | Edit | Pause | Resume | Groups | LimitGroup | Gpus | GpuHistory | JobHistory
+    | Metrics | Profiles | ProfilesForget | GpuAdd | GpuRemove | GpuDrain | GpuResume | GpuLend
     | ClusterCheck | ConfigGet | ConfigSet | Status | Disk | PageStart | PageStop | PageStatus
     | Hello | Shutdown | Attach | AttachStarted | Searches | SearchStart | SearchTold
     | StopEarly | Curve | Curves | Requeue | Suspend | ResumeJobs | Yield

@@ -5,7 +5,7 @@ from __future__ import annotations
 from stoker.api.client import Client
 from stoker.cli.options import Json
 from stoker.errors import StokerError
-from stoker.text.jobs import counts_text
+from stoker.text.jobs import counts_text, in_order
 from stoker.text.terminal import clipped, escaped
 
 _MOST_JOBS = 200
@@ -27,6 +27,23 @@ def _jobs(client: Client) -> list[tuple[str, str]]:
     jobs = client.call("list", limit=_MOST_JOBS)["jobs"]
     found = [(str(job["id"]), f"{job['state']}: {job['name'] or job['command']}") for job in jobs]
     return [*found, ("last", "the newest job")] if found else []
+
+
+def _filters(client: Client) -> list[tuple[str, str]]:
+    """Ids, and the words of filters whose values are known."""
+    status = client.call("status", limit=1)
+    states = [
+        (f"state:{state}", f"{n} job{'' if n == 1 else 's'}")
+        for state, n in in_order(status["counts"]).items()
+    ]
+    groups = [(f"group:{_as_value(group)}", about) for group, about in _groups(client)]
+    gpus = [(f"gpu:{gpu['id']}", gpu.get("name") or "") for gpu in status["gpus"]]
+    return [*_jobs(client), *states, *groups, *gpus, ("since:1h", "queued, started or ended since")]
+
+
+def _as_value(text: str) -> str:
+    """As the value of a filter's word."""
+    return f'"{text}"' if set(text) & set(" ,") else text
 
 
 def _names(client: Client) -> list[tuple[str, str]]:
@@ -57,6 +74,6 @@ def _gpus(client: Client) -> list[tuple[str, str]]:
 
 
 OFFERS = {
-    "jobs": _jobs, "names": _names, "groups": _groups, "sweeps": _sweeps, "settings": _settings,
-    "gpus": _gpus,
+    "jobs": _jobs, "filters": _filters, "names": _names, "groups": _groups, "sweeps": _sweeps,
+    "settings": _settings, "gpus": _gpus,
 }  # fmt: skip

@@ -50,6 +50,19 @@ NAME = Option(
 GROUP = Option("group", "the jobs of this group", "GROUP", _label)
 
 
+def _filter_word(text: str) -> tuple[list[str], str]:
+    """Ids, or else a word of a filter, which the daemon reads."""
+    if text.lower() in ("last", "all") or not text.strip("0123456789-, "):
+        return job_ids(text), ""
+    return [], text
+
+
+FILTER = Positional(
+    "FILTER", "job ids (7, 3-9, last), or words to filter by: state:failed name:lr* resnet",
+    _filter_word, many=True, optional=True,
+)  # fmt: skip
+
+
 def _states(text: str) -> list[str]:
     states = [word.strip().lower() for word in text.split(",")]
     for state in states:
@@ -81,6 +94,13 @@ def selected(args: Args) -> Json:
     if args.get("group") is not None:
         select["group"] = args["group"]
     return select
+
+
+def filtered(args: Args) -> Json:
+    """The same for a verb that takes FILTER: ids, and words that narrow what is named."""
+    select = selected({**args, "id": [ids for ids, _ in args["filter"]]})
+    text = " ".join(word for _, word in args["filter"] if word)
+    return select | {"text": text} if text else select
 
 
 def states_said(args: Args) -> list[str]:

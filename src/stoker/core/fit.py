@@ -7,7 +7,7 @@ memory while the first of them is still growing into it. What others use counts 
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import combinations
 from math import comb
@@ -119,20 +119,24 @@ def others_allow(new: Reservation, gpu: Gpu) -> bool:
     return not reading.closed and taken + gpu.others_mib <= (gpu.memory_mib or 0)
 
 
-def best(need: Need, candidates: Sequence[Gpu]) -> list[Gpu]:
-    """The candidates, best first: what the user prefers, then the tightest fit, then the index.
+def best(
+    need: Need, candidates: Sequence[Gpu], slow_down: Callable[[Gpu], int] | None = None
+) -> list[Gpu]:
+    """The candidates, best first: what the user prefers, then speed, then the tightest fit.
 
-    Whole GPUs go to the smallest device that will do, shared ones to the fullest: what is left
-    over stays as large as it can. Several come in a set with short links between them.
+    Whole GPUs go to the smallest device that will do. Shared ones go where those that are there
+    slow the job down least, and of these to the fullest: what is left over stays as large as it
+    can. Several come in a set with short links between them.
     """
 
-    def rank(gpu: Gpu) -> tuple[int, int, int, tuple[int, int, str]]:
+    def rank(gpu: Gpu) -> tuple[int, int, int, int, tuple[int, int, str]]:
         memory = gpu.memory_mib or 0
         if need.whole:
-            tightness = (memory, 0)
+            fit = (0, memory, 0)
         else:
-            tightness = (memory - gpu.others_mib - gpu.reserved_mib, -gpu.share_used_milli)
-        return (preference(need, gpu), *tightness, natural(gpu.shown_as))
+            slower = slow_down(gpu) if slow_down is not None else 0
+            fit = (slower, memory - gpu.others_mib - gpu.reserved_mib, -gpu.share_used_milli)
+        return (preference(need, gpu), *fit, natural(gpu.shown_as))
 
     ranked = sorted(candidates, key=rank)
     if need.gpus > 1 and any(g.reading is not None and g.reading.distances for g in ranked):

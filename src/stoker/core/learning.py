@@ -30,6 +30,12 @@ _RUNS_TO_TRUST = 2
 # A reading says something about an end that came no later than this after it.
 _FRESH_MS = 3_000
 _FULL_MIB = 256
+# A GPU this busy does not tell how much more it was asked for.
+_BUSY_PERCENT = 95
+# So much of a GPU's use, and a tenth of what its neighbours use, is not taken for an attempt's own.
+_USE_NOISE = 3
+# Where neighbours hide whether an attempt computes, its memory has to rest so much longer.
+_LONGER_UNSEEN = 10
 _MARGIN_PAST_PEAK = 0.1  # of the margin, once there is little left to happen
 _WORTH_A_CHANGE = 0.95  # a reservation is made smaller only by more than this
 
@@ -73,7 +79,7 @@ def _watched(state: State, job: Job, attempt: Attempt, habits: Habits) -> Iterat
     elif used > peak:
         # It counts in full, and yet its peak has not moved.
         yield ev.MemorySeen(state.now_ms, *key, used, False, attempt.settled)
-    if not attempt.settled and _has_settled(state, attempt, habits):
+    if not attempt.settled and _has_settled(state, job.id, attempt, habits):
         yield ev.MemorySeen(state.now_ms, *key, attempt.peak_mib or used, False, True)
     if job.need.kind is not None:
         yield from _kind_watched(state, job, attempt)
@@ -153,6 +159,7 @@ def next_look_ms(state: State, habits: Habits) -> int | None:
             continue
         if not attempt.settled:
             moments.append(attempt.peak_at_ms + habits.settle_ms)
+            moments.append(attempt.peak_at_ms + habits.settle_ms * _LONGER_UNSEEN)
         profile = state.profiles.get(job.need.kind or "")
         if profile is not None and profile.count >= _RUNS_TO_TRUST:
             moments.append(attempt.started_at_ms + int(profile.settle_ms * _PAST_PEAK) + 1)
@@ -192,20 +199,29 @@ def use_alone(state: State, job_id: int, attempt: Attempt) -> int | None:
         return None
     uses = []
     for gpu_id in attempt.gpus:
-        gpu = state.gpus[gpu_id]
-        reading = gpu.reading
+        reading = state.gpus[gpu_id].reading
         if reading is None or reading.use_percent is None or reading.others:
             return None
-        rest = 0
-        for other in gpu.held_by:
-            if other == job_id or _is_suspended(state, other):
-                continue
-            known = state.use_percent(state.jobs[other].need)
-            if known is None:
-                return None
-            rest += known
+        rest = _use_of_neighbours(state, gpu_id, job_id)
+        if rest is None or (rest and reading.use_percent >= _BUSY_PERCENT):
+            return None
         uses.append(max(0, reading.use_percent - rest))
     return max(uses, default=None)
+
+
+def _use_of_neighbours(state: State, gpu_id: str, job_id: int) -> int | None:
+    """What the others of ours use on a GPU; None if that is not known of one of them."""
+    rest = 0
+    for other in state.gpus[gpu_id].held_by:
+        if other == job_id or _is_suspended(state, other):
+            continue
+        neighbour = state.jobs[other]
+        known = state.use_percent(neighbour.need)
+        # One that has not settled may not use yet what others of its kind do.
+        if known is None or neighbour.active is None or not neighbour.active.settled:
+            return None
+        rest += known
+    return rest
 
 
 def _is_suspended(state: State, job_id: int) -> bool:
@@ -213,7 +229,7 @@ def _is_suspended(state: State, job_id: int) -> bool:
     return attempt is not None and attempt.suspended_at_ms is not None
 
 
-def _has_settled(state: State, attempt: Attempt, habits: Habits) -> bool:
+def _has_settled(state: State, job_id: int, attempt: Attempt, habits: Habits) -> bool:
     if attempt.peak_mib is None or attempt.peak_at_ms is None:
         return False
     if attempt.suspended_at_ms is not None:
@@ -221,12 +237,26 @@ def _has_settled(state: State, attempt: Attempt, habits: Habits) -> bool:
     if state.now_ms - attempt.peak_at_ms < habits.settle_ms:
         return False
     # A program that has only its context, and loads its data, does not compute yet.
-    uses = [
-        reading.use_percent
-        for gpu_id in attempt.gpus
-        if (reading := state.gpus[gpu_id].reading) is not None
-    ]
-    return any(use is None or use > 0 for use in uses)
+    worked = [_has_worked(state, gpu_id, job_id) for gpu_id in attempt.gpus]
+    if True in worked:
+        return True
+    # Where others hide what it uses, its memory has to rest for longer to be believed.
+    rested_ms = state.now_ms - attempt.peak_at_ms
+    return None in worked and rested_ms >= habits.settle_ms * _LONGER_UNSEEN
+
+
+def _has_worked(state: State, gpu_id: str, job_id: int) -> bool | None:
+    """Whether the attempt of a job computes on a GPU; None if that is hidden by its neighbours."""
+    gpu = state.gpus[gpu_id]
+    use = gpu.reading.use_percent if gpu.reading is not None else 0
+    if not use:
+        return use is None  # Where the driver does not tell, memory alone counts.
+    neighbours = [i for i in gpu.held_by if i != job_id and not _is_suspended(state, i)]
+    known = [state.use_percent(state.jobs[i].need) for i in neighbours]
+    if gpu.others or None in known:
+        return None
+    rest = sum(part or 0 for part in known)
+    return True if not neighbours or use - rest > _USE_NOISE + rest // 10 else None
 
 
 def _time_to_peak_ms(attempt: Attempt) -> int:

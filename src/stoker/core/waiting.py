@@ -187,7 +187,7 @@ def _room_reason(scan: Scan, job: Job) -> why.Reason:
         roomy = [gpu for gpu in allowed if has_room(need, gpu)]
     if len(roomy) < need.gpus:
         return _gpu_shortage(state, job, allowed, len(roomy))
-    if need is not job.need and not need.learns:
+    if not (need.whole or need.learns):
         idle = [gpu for gpu in roomy if not gpu.held_by or scan.use_allows(job.need, gpu)]
         if len(idle) < need.gpus:
             least = min(roomy, key=scan.use_on)

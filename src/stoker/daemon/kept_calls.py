@@ -67,10 +67,13 @@ class KeptCalls:
         return self._look is not None
 
     def _looked(self) -> int:
+        root = os.path.join(self._home, call_files.ROOT)
+        if not os.path.isdir(root):
+            return 0
         try:
             browser = Browser(self._database)
             try:
-                return tidied(os.path.join(self._home, call_files.ROOT), browser)
+                return tidied(root, browser)
             finally:
                 browser.close()
         except (OSError, StokerError) as error:

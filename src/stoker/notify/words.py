@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
 from stoker.text import duration_text
-from stoker.wholefile import end_of
+from stoker.text.failing import MOST_CHARS, complaint_of
 
 Fields = dict[str, Any]
-_LOOKED_AT_BYTES = 16 * 1024
-_MOST_CHARS = 300
-_NO_TEXT = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f]")
-_COMPLAINS = re.compile(r"error|exception|fatal|killed|abort|fault", re.IGNORECASE)
 _FAILURES = ("failed", "lost")
 _ORDER = ("succeeded", "stopped", "failed", "lost", "skipped", "cancelled")
 _SAID = {"stopped": "stopped early"}
@@ -89,22 +84,9 @@ def _about(job: Fields | None, ended_at_ms: int) -> list[str]:
 
 
 def _complaint(job: Fields | None) -> list[str]:
-    """The failing line, from its errors or else from its output."""
-    for path in (job.get("err_log"), job.get("log")) if job is not None else ():
-        line = failing_line(path) if path else ""
-        if line:
-            return [line]
-    return []
-
-
-def failing_line(path: str) -> str:
-    """The last line of a log that complains or, if none does, the last that says anything."""
-    text = end_of(path, _LOOKED_AT_BYTES)
-    lines = [_NO_TEXT.sub("", line).strip() for line in re.split(r"[\r\n]+", text)]
-    lines = [line for line in lines if line]
-    complaints = [line for line in lines if _COMPLAINS.search(line)]
-    return _short((complaints or lines or [""])[-1])
+    line = complaint_of(job) if job is not None else ""
+    return [line] if line else []
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= _MOST_CHARS else f"{text[:_MOST_CHARS]}…"
+    return text if len(text) <= MOST_CHARS else f"{text[:MOST_CHARS]}…"

@@ -19,9 +19,12 @@ from typing import Any
 
 from stoker.core.model import ACTIVE, FINAL, PLACE_BITS, QUEUED
 from stoker.errors import Unavailable
-from stoker.store import sweep_table
+from stoker.store import matching, sweep_table
 from stoker.store.database import open_to_read
+from stoker.store.matching import Term
 from stoker.store.named_sql import queries
+from stoker.store.related import related
+from stoker.store.usage import Ran, usage
 from stoker.store.views import dicts, numbered, without_past
 
 LONGEST_S = 5.0
@@ -30,10 +33,6 @@ _STEPS_BETWEEN_LOOKS = 100_000  # at the clock: often enough, and not felt
 _ACTIVE = tuple(sorted(ACTIVE))
 _ENDED = tuple(sorted(FINAL))
 
-_COMMAND = (
-    "coalesce(json_extract(j.launch, '$.shell'),"
-    " (SELECT group_concat(value, ' ') FROM json_each(j.launch, '$.argv')))"
-)
 _BEGAN = "coalesce(a.started_at_ms, a.placed_at_ms)"
 _STATE = (
     "CASE j.state WHEN 'running' THEN 0 WHEN 'stopping' THEN 1 WHEN 'submitted' THEN 2"
@@ -64,7 +63,7 @@ class Wanted:
     states: Sequence[str] = ()
     group: str | None = None
     user: str | None = None
-    text: str = ""
+    terms: Sequence[Term] = ()
     sort: str = "standing"
     descending: bool = False
     offset: int = 0
@@ -73,7 +72,7 @@ class Wanted:
     @property
     def is_narrow(self) -> bool:
         """Whether more than states decides which jobs are wanted."""
-        narrow = self.group is not None or self.user is not None or bool(self.text.strip())
+        narrow = self.group is not None or self.user is not None or bool(self.terms)
         return narrow or bool(self.ids)
 
 
@@ -151,6 +150,12 @@ class Browser:
             row["gpus"] = _list(row["gpus"])
         return rows
 
+    def usage(self, edges_ms: Sequence[int], now_ms: int) -> dict[str, Any]:
+        """What the GPUs were used for between some moments."""
+        with self._one_moment():
+            rows = map(Ran._make, self._run("used_since", since_ms=edges_ms[0]))
+            return usage(rows, edges_ms, now_ms)
+
     def snapshots(self) -> set[str]:
         """The names of the frozen trees that jobs run in."""
         with self._one_moment():
@@ -165,6 +170,11 @@ class Browser:
         """The states of some jobs, of those that there are."""
         with self._one_moment():
             return dict(self._run("states_of", job_ids=json.dumps(list(job_ids))).fetchall())
+
+    def related(self, job_id: int, steps: int) -> dict[str, Any]:
+        """The jobs that one waits for and that wait for it, so many steps in each direction."""
+        with self._one_moment():
+            return related(self._run, job_id, steps)
 
     def job_with_call(self, path: str) -> int | None:
         """The latest job that makes the call in a file; all jobs are looked through."""
@@ -412,13 +422,8 @@ def _condition(wanted: Wanted, stretch: _Stretch) -> tuple[str, dict[str, Any]]:
         conditions.append('j."group" = :group')
     if wanted.user is not None:
         conditions.append("j.user = :user")
-    for number, word in enumerate(wanted.text.split()[:10]):
-        escaped = word.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-        like = f"LIKE :part{number} ESCAPE '\\'"
-        either = [f"{place} {like}" for place in ("j.name", 'j."group"', _COMMAND)]
-        conditions.append(f"({' OR '.join(either)} OR CAST(j.id AS TEXT) = :word{number})")
-        values |= {f"part{number}": f"%{escaped}%", f"word{number}": word}
-    return " AND ".join(conditions), values
+    of_terms, more = matching.conditions(wanted.terms)
+    return " AND ".join([*conditions, *of_terms]), values | more
 
 
 @lru_cache(maxsize=1024)

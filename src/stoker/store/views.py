@@ -14,7 +14,9 @@ from typing import Any
 import msgspec
 
 from stoker.core.model import QUEUED, Cause, Exit, JobState, Outcome
+from stoker.store import matching
 from stoker.store.database import point_hashes
+from stoker.store.matching import Term
 from stoker.store.named_sql import queries
 from stoker.store.rows import need_from, terms_from
 
@@ -32,6 +34,7 @@ class Filter:
     group: str | None = None
     names: Sequence[str] = ()  # shell patterns, any of which may match
     user: str | None = None
+    terms: Sequence[Term] = ()
 
     def where(self) -> tuple[str, dict[str, Any]]:
         """The condition and its parameters."""
@@ -48,7 +51,8 @@ class Filter:
         if self.user is not None:
             conditions.append("j.user = :user")
         values = {"group": self.group, "user": self.user, **names, **states}
-        return " AND ".join(conditions), values
+        of_terms, more = matching.conditions(self.terms)
+        return " AND ".join([*conditions, *of_terms]), values | more
 
 
 def numbered(name: str, values: Iterable[str]) -> dict[str, str]:

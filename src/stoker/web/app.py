@@ -23,9 +23,10 @@ from stoker.api.tokens import BROWSER_LASTS_MS, Access, Grant
 from stoker.errors import Failed, NotFound, StokerError, Unavailable, Unreachable, UsageError
 from stoker.submission.keywords import in_keywords
 from stoker.web import bodies, logs, metrics, openapi
-from stoker.web.endpoints import ENDPOINTS, Asked, Endpoint, Services
+from stoker.web.endpoints import ENDPOINTS, Asked, Endpoint
 from stoker.web.guard import Guard, Visitor, cookie_name
 from stoker.web.refusals import Refusals
+from stoker.web.services import Services
 from stoker.web.submitting import decoded
 
 log = logging.getLogger("stoker.web")

@@ -88,6 +88,19 @@ class GpuHistoryQuestion(Fields):
     minutes: Annotated[float, Meta(gt=0, le=60 * 24 * 31)] = 15.0
 
 
+class UsageQuestion(Fields):
+    """The moments between which the use is told."""
+
+    edges_ms: Annotated[list[Place], Meta(min_length=2, max_length=400)]
+
+
+class LimitRequest(Fields):
+    """How many jobs of a group may run at a time; null for any number."""
+
+    group: Annotated[str, Meta(min_length=1, max_length=1000)]
+    max_running: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
+
+
 class SweepQuestion(Fields):
     """A part of a sweep's points."""
 

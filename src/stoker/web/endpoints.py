@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Hashable
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -14,21 +15,17 @@ from stoker import __version__
 from stoker.api.job_option import JobOption
 from stoker.api.job_options import GROUPS, JOB_OPTIONS
 from stoker.api.tokens import Grant
-from stoker.errors import NotFound, StokerError, UsageError
+from stoker.errors import NotFound, UsageError
 from stoker.quantities import quoted
 from stoker.submission.surroundings import user_name
-from stoker.web import bodies, curves, logs, submitting, sweep_results
-from stoker.web.events import Feed
-from stoker.web.link import Link
+from stoker.text.failing import complaint_of
+from stoker.web import bodies, curves, failures, logs, submitting, sweep_results
+from stoker.web.services import Answer, Services
 
-CACHED_S = 1.0
 FORECAST_EVERY_S = 5.0
+USAGE_EVERY_S = 5.0
 METRICS_WITHIN_MS = 1_000  # What is not read by then is asked for again.
-TICKET_LASTS_S = 60.0
-_MOST_TICKETS = 200
 _HOUR_MS = 3_600_000
-
-Answer = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,63 +51,6 @@ class Endpoint:
     summary: str
     answer: dict[str, str]  # the fields of the answer, each with the name of its schema
     tag: str = "jobs"
-
-
-@dataclass(slots=True)
-class Services:
-    """What the handlers share."""
-
-    link: Link
-    feed: Feed
-    _cache: dict[Hashable, tuple[float, int, asyncio.Task[Answer]]] = field(default_factory=dict)
-    _tickets: dict[str, tuple[float, str, str]] = field(default_factory=dict)
-
-    async def shared(
-        self, key: Hashable, make: Callable[[], Awaitable[Answer]], s: float = CACHED_S
-    ) -> Answer:
-        """An answer that all who ask for the same at the same time share.
-
-        It is as new as the feed: what was heard since makes it old. Without a listener to the
-        feed, nothing says that it is old, so it is not kept.
-        """
-        now = time.monotonic()
-        version = self.feed.changes
-        known = self._cache.get(key)
-        if known is not None and known[0] > now and (s > CACHED_S or known[1] == version):
-            return await asyncio.shield(known[2])
-        task = asyncio.ensure_future(make())
-        if self.feed.is_live:
-            if len(self._cache) > 100:
-                self._cache.clear()
-            self._cache[key] = (now + s, version, task)
-        try:
-            return await asyncio.shield(task)
-        except StokerError:
-            self._cache.pop(key, None)
-            raise
-
-    def changed(self) -> None:
-        """A request was made: its sender wants to see the result."""
-        self._cache.clear()
-
-    def new_ticket(self, path: str, name: str) -> str:
-        """A link by which one file can be downloaded, for a short while."""
-        import secrets
-
-        now = time.monotonic()
-        self._tickets = {t: v for t, v in self._tickets.items() if v[0] > now}
-        while len(self._tickets) >= _MOST_TICKETS:
-            self._tickets.pop(next(iter(self._tickets)))
-        ticket = secrets.token_urlsafe(24)
-        self._tickets[ticket] = (now + TICKET_LASTS_S, path, name)
-        return ticket
-
-    def file_of(self, ticket: str) -> tuple[str, str]:
-        """The path and the name that a ticket stands for."""
-        until, path, name = self._tickets.get(ticket, (0.0, "", ""))
-        if until <= time.monotonic():
-            raise NotFound("this link is no longer good", "ask for the download again")
-        return path, name
 
 
 # ---------------------------------------------------------------------- questions
@@ -160,9 +100,17 @@ async def _job(services: Services, asked: Asked) -> Answer:
         shown, why = await asyncio.gather(
             services.link.call("show", select=select), services.link.call("why", select=select)
         )
-        return {"job": shown["jobs"][0], "why": why["jobs"][0]}
+        job = shown["jobs"][0]
+        failed = job["state"] in ("failed", "lost")
+        line = await asyncio.to_thread(complaint_of, job) if failed else ""
+        return {"job": job, "why": why["jobs"][0], "complaint": line}
 
     return await services.shared(("job", asked.job_id), ask)
+
+
+async def _related(services: Services, asked: Asked) -> Answer:
+    ask = partial(services.link.call, "related", job_id=asked.job_id)
+    return await services.shared(("related", asked.job_id), ask)
 
 
 async def _job_history(services: Services, asked: Asked) -> Answer:
@@ -195,6 +143,20 @@ async def _forecast(services: Services, asked: Asked) -> Answer:
     return await services.shared(
         "forecast", lambda: services.link.call("forecast", limit=500, ends=True), FORECAST_EVERY_S
     )
+
+
+async def _groups(services: Services, asked: Asked) -> Answer:
+    return await services.shared("groups", lambda: services.link.call("groups"))
+
+
+async def _usage(services: Services, asked: Asked) -> Answer:
+    edges = asked.fields.edges_ms
+    ask = partial(services.link.call, "usage", edges_ms=edges)
+    return await services.shared(("usage", *edges), ask, USAGE_EVERY_S)
+
+
+async def _failures(services: Services, asked: Asked) -> Answer:
+    return await services.shared("failures", lambda: failures.by_message(services.link))
 
 
 async def _timeline(services: Services, asked: Asked) -> Answer:
@@ -421,8 +383,12 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint("POST", "/api/jobs/edit", _passed_on("edit"), bodies.EditRequest,
              "change jobs that wait", {**_IDS, "left_out": "Object", "warnings": "Texts"}),
     Endpoint("GET", "/api/jobs/{id}", _job, bodies.Nothing,
-             "all that is known of a job, its attempts, and why it stands where it does",
-             {"job": "Object", "why": "Object"}),
+             "all that is known of a job, its attempts, why it stands where it does, and the line "
+             "of its log that says why it failed",
+             {"job": "Object", "why": "Object", "complaint": "Text"}),
+    Endpoint("GET", "/api/jobs/{id}/related", _related, bodies.Nothing,
+             "the jobs that it waits for, those that wait for it, and so on for three steps",
+             {"jobs": "Objects", "links": "Lists", "more": "Flag"}),
     Endpoint("GET", "/api/jobs/{id}/history", _job_history, bodies.HistoryQuestion,
              "GPU memory and use of an attempt (default: the latest) over time",
              {"at_ms": "Ids", "mem_mib": "MaybeNumbers", "use_percent": "MaybeNumbers"}),
@@ -434,8 +400,8 @@ ENDPOINTS: tuple[Endpoint, ...] = (
              "some jobs with their parameters, and the curves of one of their metrics",
              {"runs": "Objects", "varied": "Texts", **_CURVES}),
     Endpoint("GET", "/api/jobs/{id}/log", _log, bodies.LogQuestion, "a part of a job's log",
-             {"start": "Number", "end": "Number", "size": "Number", "lines": "Objects",
-              "partial": "Flag"}, "logs"),
+             {"start": "Number", "end": "Number", "size": "Number", "first": "MaybeNumber",
+              "lines": "Objects", "partial": "Flag"}, "logs"),
     Endpoint("GET", "/api/jobs/{id}/log/search", _log_search, bodies.LogSearch,
              "lines of a log that have a text in them",
              {"matches": "Objects", "next": "MaybeNumber", "size": "Number"}, "logs"),
@@ -448,6 +414,20 @@ ENDPOINTS: tuple[Endpoint, ...] = (
               "ahead": "Objects", "ends": "Objects"}, "queue"),
     Endpoint("GET", "/api/forecast", _forecast, bodies.Nothing, "what should start next, and when",
              {"starts": "Objects", "ends": "Objects", "now_ms": "Number"}, "queue"),
+    Endpoint("GET", "/api/groups", _groups, bodies.Nothing,
+             "all groups, the newest last, with their limits and the states of their jobs",
+             {"groups": "Objects"}, "queue"),
+    Endpoint("POST", "/api/queue/limit", _passed_on("limit_group"), bodies.LimitRequest,
+             "let at most so many jobs of a group run at a time", {}, "queue"),
+    Endpoint("GET", "/api/usage", _usage, bodies.UsageQuestion,
+             "what the GPUs were used for between some moments, by group and user; how jobs ended, "
+             "and how long they had waited",
+             {"busy_ms": "Ids", "groups": "Objects", "users": "Objects", "ended": "Objects",
+              "started": "Ids", "waited_ms": "MaybeNumbers", "waited_long_ms": "MaybeNumbers",
+              "gpus": "Number", "now_ms": "Number"}, "queue"),
+    Endpoint("GET", "/api/failures", _failures, bodies.Nothing,
+             "the latest failures, those with the same message together",
+             {"failures": "Objects", "looked_at": "Number", "total": "Number"}),
     Endpoint("POST", "/api/queue/pause", _passed_on("pause"), bodies.QueueRequest,
              "start nothing new, in a group or at all", {}, "queue"),
     Endpoint("POST", "/api/queue/resume", _passed_on("resume"), bodies.QueueRequest,

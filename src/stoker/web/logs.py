@@ -2,6 +2,7 @@
 
 A line is shown as a terminal would have left it: of what was overwritten with carriage returns,
 only the last state. Colours stay in the text as escapes; the page makes nothing but text of them.
+So do movements of the cursor to lines above, which the page follows (screen.js).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from stoker.errors import Failed, NotFound
 from stoker.holes import behind, hole_in, readable_to
 from stoker.quantities import quoted
 from stoker.text.loglines import last_state, tamed
+from stoker.web.line_counts import LineCounts
 
 BLOCK_BYTES = 65_536
 MOST_LINE_CHARS = 8_000
@@ -31,7 +33,10 @@ _ESCAPE = re.compile(
     rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[PX^_][^\x1b\n]*|[ -/]*[0-~]?)"
 )
 
+_UP = re.compile(rb"(\x1b\[\d*[AF])")
+
 Line = dict[str, Any]
+_counts = LineCounts()
 
 
 @contextmanager
@@ -93,7 +98,7 @@ def around(path: str, at: int, most_bytes: int) -> dict[str, Any]:
 def search(path: str, text: str, start: int, *, places: bool = False) -> dict[str, Any]:
     """Lines that show a text, from a place on; `next` where it was not finished.
 
-    With `places` only where the lines are, and more of them at a time.
+    With `places` only where the lines are, and more of them at a time; else also their numbers.
     """
     sought = _Sought(text)
     most = MOST_PLACES if places else MOST_MATCHES
@@ -102,6 +107,7 @@ def search(path: str, text: str, start: int, *, places: bool = False) -> dict[st
     with opened(path) as fd:
         size = os.fstat(fd).st_size
         position, hole = start, hole_in(fd, size)
+        number = None if places else _counts.number_at(fd, start, hole)
         while position < size:
             position = behind(position, hole)
             length = readable_to(position, size, hole) - position
@@ -111,12 +117,20 @@ def search(path: str, text: str, start: int, *, places: bool = False) -> dict[st
             cut = block.rfind(b"\n") + 1
             if cut and position + len(block) < size:
                 block = block[:cut]  # The line that was cut belongs to the next block.
+            counted = 0  # up to where in the block
             for at, line in sought.lines(block):
-                place = {"at": position + at}
-                matches.append(place if places else place | {"text": _shown(line)})
+                place: Line = {"at": position + at}
+                if not places:
+                    if number is not None:
+                        number += block.count(b"\n", counted, at)
+                        counted = at
+                    place |= {"line": number, "text": _shown(line)}
+                matches.append(place)
                 if len(matches) >= most:
                     after_it = position + at + len(line) + 1
                     return _found(matches, after_it if after_it < size else None, size)
+            if number is not None:
+                number += block.count(b"\n", counted)
             position += len(block)
             if time.monotonic() > until and position < size:
                 return _found(matches, position, size)
@@ -164,6 +178,7 @@ def _lines(fd: int, start: int, end: int, size: int, most_bytes: int) -> dict[st
     position = start
     partial = False
     hole = hole_in(fd, size)
+    first = _counts.number_at(fd, start, hole)
     shown = 0  # A line that is long, and shown short, does not count for more than a block.
     while position < end and shown < most_bytes:
         position = behind(position, hole)
@@ -189,7 +204,10 @@ def _lines(fd: int, start: int, end: int, size: int, most_bytes: int) -> dict[st
         partial = not is_whole and line_end >= size
         position = line_end + is_whole
         shown += BLOCK_BYTES
-    return {"start": start, "end": position, "size": size, "lines": lines, "partial": partial}
+    return {
+        "start": start, "end": position, "size": size, "first": first, "lines": lines,
+        "partial": partial,
+    }  # fmt: skip
 
 
 def _line_start(fd: int, start: int, end: int) -> int:
@@ -239,6 +257,8 @@ def _long_line(fd: int, start: int, end: int) -> str:
 def _shown(line: bytes, whole_bytes: int | None = None) -> str:
     """A line as it is shown: its last state, and not without end."""
     line = line.rstrip(b"\r")
+    if b"\x1b[" in line and (parts := _UP.split(line))[1:]:
+        line = b"".join(part[part.rfind(b"\r") + 1 :] for part in parts)
     text = line[line.rfind(b"\r") + 1 :].decode(errors="replace")
     if len(text) > MOST_LINE_CHARS:
         more = len(text) - MOST_LINE_CHARS if whole_bytes is None else whole_bytes - MOST_LINE_CHARS

@@ -145,10 +145,10 @@ def server_of(settings: PageSettings, place: Place, home: Home, access: Access) 
 
     from stoker.web.app import application
     from stoker.web.connections import guarded, room_for_connections
-    from stoker.web.endpoints import Services
     from stoker.web.events import Feed
     from stoker.web.link import Link
     from stoker.web.refusals import Refusals
+    from stoker.web.services import Services
 
     most_connections, backlog = room_for_connections()
     link = Link(home)

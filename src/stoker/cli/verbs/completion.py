@@ -30,10 +30,10 @@ def completion(args: Args) -> None:
     out({"bash": bash, "zsh": zsh, "fish": fish}[shell]())
 
 
-_KINDS = ("jobs", "names", "groups", "sweeps", "settings", "gpus")
+_KINDS = ("jobs", "filters", "names", "groups", "sweeps", "settings", "gpus")
 # By the placeholder of an option or a positional: what the daemon knows that may stand there.
-_OFFERS = {"ID": "jobs", "ID,...": "jobs", "GROUP": "groups", "GPU": "gpus", "0,1": "gpus",
-           "3,2": "gpus"}  # fmt: skip
+_OFFERS = {"FILTER": "filters", "ID": "jobs", "ID,...": "jobs", "GROUP": "groups", "GPU": "gpus",
+           "0,1": "gpus", "3,2": "gpus"}  # fmt: skip
 
 
 def _kind(text: str) -> str:
@@ -98,8 +98,16 @@ _BASH = """\
 # What the daemon knows. Several jobs are shown with their names; one is completed without. What is
 # inserted is quoted: a name may have spaces in it, or what the shell would run.
 _stoker_offer() {
-    local word about said found=() words=()
+    local word about said found=() words=() ahead=
+    # To bash a word ends at a colon: what is before it stays, and what follows is inserted.
+    if [[ $1 == filters && $COMP_WORDBREAKS == *:* ]]; then
+        word=${COMP_LINE:0:COMP_POINT}
+        word=${word##* }
+        [[ $word == *:* ]] && ahead=${word%%%%:*}: cur=${word#*:}
+    fi
     while IFS=$'\\t' read -r word about; do
+        [[ $word == "$ahead"* ]] || continue
+        word=${word#"$ahead"}
         case $cur in
             \\'*) [[ $word == *\\'* ]] && continue; said=\\'$word ;;
             \\"*) said=\\"$(printf %%s "$word" | sed 's/[\\\\"$`]/\\\\&/g') ;;

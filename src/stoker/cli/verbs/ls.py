@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from stoker.api.client import Client
 from stoker.cli.options import JSON, Args, Json, Option, Verb, print_json
-from stoker.cli.selection import GROUP, IDS, NAME, STATE, selected, states_said
-from stoker.text.jobs import has_line, iso_times, job_table
+from stoker.cli.selection import FILTER, GROUP, NAME, STATE, filtered, states_said
+from stoker.text.jobs import STATES, has_line, iso_times, job_table
 from stoker.text.terminal import out, say
 
 SHOWN = 100
@@ -20,7 +20,7 @@ def _limit(text: str) -> int:
 
 def ls(args: Args) -> None:
     """List jobs."""
-    request: Json = {"select": selected(args), "all": args["all"]}
+    request: Json = {"select": filtered(args), "all": args["all"]}
     if args["state"]:
         request["states"] = states_said(args)
     if args["user"] is not None:
@@ -50,7 +50,7 @@ def ls(args: Args) -> None:
         print_json({"jobs": shown, "total": total})
         return
     if not jobs:
-        say("no jobs" if not request["select"] and not args["state"] else "no such jobs")
+        say(_none_words(request["select"]) if narrowed else "no jobs")
         return
     if args["tree"]:
         from stoker.text.tree import job_tree
@@ -61,6 +61,15 @@ def ls(args: Args) -> None:
     left_out = total - len(jobs)
     if left_out > 0:
         say(f"and {left_out} more; --all or a larger --limit shows them")
+
+
+def _none_words(select: Json) -> str:
+    """That no job matches; a state that was typed alone is likely to mean `state:`."""
+    from stoker.text.suggest import synonym
+
+    word = select.get("text", "").lower()
+    state = word if word in STATES else synonym(word, list(STATES))
+    return f"no such jobs; did you mean `stoker ls state:{state}`?" if state else "no such jobs"
 
 
 def _metrics(job: Json, values: dict[str, dict[int, float]]) -> Json:
@@ -78,7 +87,7 @@ VERB = Verb(
     "ls",
     "list unfinished jobs and the latest finished ones",
     run=ls,
-    positionals=(IDS,),
+    positionals=(FILTER,),
     options=(
         STATE,
         GROUP,
@@ -99,12 +108,20 @@ VERB = Verb(
     ),
     examples=(
         ("stoker ls", "running jobs, waiting jobs with the reason, the latest finished jobs"),
-        ("stoker ls --state failed,lost --all", "all jobs that failed or were lost"),
+        ("stoker ls state:failed,lost since:1d", "jobs that failed or were lost in the last day"),
+        ("stoker ls 'group:night name:lr* -state:succeeded'", "a pattern or a `-` needs quotes"),
+        ("stoker ls resnet gpu:0-3", "jobs with resnet in name, group or command, on these GPUs"),
         ("stoker ls --metric loss", "with the latest loss of each job"),
         ("stoker ls --tree --group night", "what waits for what in a group"),
         ("stoker ls --name 'run-*' --json | jq '.jobs[].exit_code'", "for scripts"),
     ),
     notes=(
+        "Words are a filter, as in `stoker top` and on the page; a job must match all of them. A "
+        "plain word is text in its name, group or command. state:failed, group:night, name:lr*, "
+        "user:ada and gpu:0-3 narrow the list. Several values (state:failed,lost) are "
+        "alternatives. since:2h means queued, started or ended in the last two hours. A `-` in "
+        "front means not; if it comes first, write `stoker ls -- -state:succeeded`. In quotes "
+        "('\"lr:0.1\"'), words are only text.",
         "--name together with --group means the jobs with that name in that group; --state and "
         "--user narrow the list further.",
         "Running jobs come first, then waiting jobs in the order of the line, held ones, and "

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+
 import msgspec
 
 from stoker.api import messages as msg
@@ -10,10 +14,13 @@ from stoker.core.model import JobState
 from stoker.core.state import State
 from stoker.daemon.cluster import attempt_of
 from stoker.daemon.expectations import Expect
+from stoker.daemon.filtering import filter_terms
 from stoker.daemon.requests.reply import Daemon, Fields
-from stoker.daemon.requests.selecting import check_states
+from stoker.daemon.requests.selecting import ALL_STATES, check_states
 from stoker.daemon.show import Reasons, counts, display_command, name_gpus
+from stoker.errors import UsageError
 from stoker.store.browsing import Known, Wanted
+from stoker.store.matching import Term
 
 _COMMAND_CHARS = 300
 _MOST_ENDS = 1_000
@@ -22,7 +29,9 @@ _MOST_ENDS = 1_000
 async def browse(daemon: Daemon, request: msg.Browse) -> Fields:
     """A window of the jobs that are wanted, in the order that is wanted."""
     check_states(request.states)
-    wanted = Wanted(**msgspec.structs.asdict(request))
+    fields = msgspec.structs.asdict(request)
+    text = fields.pop("text")
+    wanted = _narrowed(Wanted(**fields), filter_terms(text, daemon.turn_loop.state))
     version, now_ms, known = daemon.watchers.version, daemon.turn_loop.now_ms(), _known(daemon)
     window = await daemon.browsing.read(lambda browser: browser.window(wanted, now_ms, known))
     state = daemon.turn_loop.state
@@ -33,6 +42,18 @@ async def browse(daemon: Daemon, request: msg.Browse) -> Fields:
         row["command"] = _in_short(display_command(row.pop("launch"), row.pop("params")))
         del row["cause"], row["detail"]
     return {"jobs": window.rows, "total": window.total, "version": version}
+
+
+def _narrowed(wanted: Wanted, terms: Sequence[Term]) -> Wanted:
+    """States are told apart from other words where possible: they need no look at each job."""
+    states = set(wanted.states or ALL_STATES)
+    for key, values, negated in terms:
+        if key == "state":
+            states = states - set(values) if negated else states & set(values)
+    if not states or len(states) == len(ALL_STATES):
+        return replace(wanted, terms=terms)
+    others = [term for term in terms if term[0] != "state"]
+    return replace(wanted, states=tuple(sorted(states)), terms=others)
 
 
 def _in_short(command: str) -> str:
@@ -52,6 +73,11 @@ def _known(daemon: Daemon) -> Known:
     return Known(counts(state, daemon.store.finished), sorted(state.active, key=began))
 
 
+async def related(daemon: Daemon, request: msg.Related) -> Fields:
+    """The jobs around one, by who waits for whom."""
+    return await daemon.browsing.read(lambda b: b.related(request.job_id, request.steps))
+
+
 async def attempts(daemon: Daemon, request: msg.Attempts) -> Fields:
     """The attempts since some time."""
     now_ms, most = daemon.turn_loop.now_ms(), request.limit
@@ -60,6 +86,15 @@ async def attempts(daemon: Daemon, request: msg.Attempts) -> Fields:
     )
     name_gpus(rows, daemon.turn_loop.state)
     return {"attempts": rows[:most], "more": len(rows) > most, "now_ms": now_ms}
+
+
+async def usage(daemon: Daemon, request: msg.Usage) -> Fields:
+    """What the GPUs were used for."""
+    edges, now_ms = request.edges_ms, daemon.turn_loop.now_ms()
+    if any(one >= other for one, other in pairwise(edges)):
+        raise UsageError("the edges of the stretches are not in order", "each after the one before")
+    found = await daemon.browsing.read(lambda browser: browser.usage(edges, now_ms))
+    return {**found, "gpus": len(daemon.turn_loop.state.gpus), "now_ms": now_ms}
 
 
 async def forecast(daemon: Daemon, request: msg.Forecast) -> Fields:

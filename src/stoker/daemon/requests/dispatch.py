@@ -80,6 +80,8 @@ ANSWERS: dict[type[msg.Request], Callable[[Daemon, Any], Reply]] = {
     of_curves.Curve: metrics.curve,
     of_curves.Curves: metrics.curves,
     msg.Browse: browse.browse,
+    msg.Related: browse.related,
+    msg.Usage: browse.usage,
     msg.Attempts: browse.attempts,
     msg.Forecast: browse.forecast,
     msg.Points: sweeps.points,

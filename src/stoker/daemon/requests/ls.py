@@ -6,6 +6,7 @@ from typing import Any
 
 from stoker.api import gpu_messages as of_gpus
 from stoker.api import messages as msg
+from stoker.daemon.filtering import filter_terms
 from stoker.daemon.requests.reply import Daemon, Fields
 from stoker.daemon.requests.selecting import ALL_STATES, check_states, selected
 from stoker.daemon.show import JobViews
@@ -97,8 +98,9 @@ def _listed_ids(daemon: Daemon, request: msg.List) -> tuple[list[int], int]:
     """The ids to list, and how many there are without a limit."""
     select, views = request.select, daemon.views
     states = request.states or select.states
-    wanted = Filter(states, select.group, select.names, request.user)
-    filters = states or request.user is not None or select.group or select.names
+    terms = filter_terms(select.text, daemon.turn_loop.state)
+    wanted = Filter(states, select.group, select.names, request.user, terms)
+    filters = states or request.user is not None or select.group or select.names or terms
     if select.ids:
         chosen = set(_selected(daemon, msg.Select(ids=select.ids)))
         if filters:

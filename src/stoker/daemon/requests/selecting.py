@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from stoker.api.messages import Select
 from stoker.core.model import FINAL, JobState
 from stoker.core.state import State
+from stoker.daemon.filtering import filter_terms
 from stoker.errors import Failed, NotFound, UsageError
 from stoker.quantities import job_ids, quoted
 from stoker.store.views import Filter, Views
@@ -48,6 +49,7 @@ def named_by_id(select: Select, views: Views, state: State) -> set[int]:
 def selected(select: Select, views: Views, state: State, all_states: Sequence[str]) -> list[int]:
     """The ids of the jobs that are meant, in order; `all` means those in `all_states`."""
     check_states(select.states)
+    terms = filter_terms(select.text, state)
     found: dict[int, None] = {}
     for text in select.ids:
         for word in job_ids(text):
@@ -62,8 +64,14 @@ def selected(select: Select, views: Views, state: State, all_states: Sequence[st
         found.update(dict.fromkeys(matching))
     if select.all:
         found.update(dict.fromkeys(views.matching(Filter(states=all_states))))
-    elif not select.ids and not names and group is None:
+    elif not select.ids and not names and group is None and not terms:
         raise UsageError("no job was named", "give ids, --name, --group or --all")
+    if terms:
+        matching = views.matching(Filter(terms=terms))
+        is_all = not (found or select.all)
+        found = {job_id: None for job_id in matching if is_all or job_id in found}
+        if not found and not select.all:
+            raise NotFound(f"no job matches {quoted(select.text)}", "see `stoker ls --all`")
     ids = sorted(found)
     if not select.states:
         return ids

@@ -572,6 +572,27 @@ JOIN needs AS n ON n.id = j.need
 LEFT JOIN attempts AS a ON a.job_id = j.id AND a.number = j.attempt
 WHERE j.id IN (SELECT value FROM json_each(:job_ids));
 
+-- name: required_by
+-- What some jobs require: the one required, the one that requires it, and whether it must succeed.
+SELECT o.id, j.id, r.value ->> '$[1]'
+FROM jobs AS j, json_each(j.requires) AS r
+JOIN jobs AS o ON o.id BETWEEN r.value ->> '$[0]' AND coalesce(r.value ->> '$[2]', r.value ->> '$[0]')
+WHERE j.id IN (SELECT value FROM json_each(:job_ids)) AND r.value ->> '$[3]' IS NULL
+ORDER BY o.id LIMIT :most;
+
+-- name: requiring
+-- What requires some jobs: as above. A job only ever requires earlier ones.
+SELECT o.value, j.id, r.value ->> '$[1]'
+FROM jobs AS j, json_each(j.requires) AS r, json_each(:job_ids) AS o
+WHERE j.requires IS NOT NULL AND j.id > (SELECT min(value) FROM json_each(:job_ids))
+      AND o.value BETWEEN r.value ->> '$[0]' AND coalesce(r.value ->> '$[2]', r.value ->> '$[0]')
+      AND r.value ->> '$[3]' IS NULL
+ORDER BY j.id LIMIT :most;
+
+-- name: outlines
+-- What one calls some jobs, and where they stand.
+SELECT id, name, state FROM jobs WHERE id IN (SELECT value FROM json_each(:job_ids));
+
 -- name: states_of
 -- The states of some jobs.
 SELECT id, state FROM jobs WHERE id IN (SELECT value FROM json_each(:job_ids));
@@ -621,6 +642,20 @@ JOIN attempts AS a ON a.job_id = j.id
 WHERE j.ended_at_ms IS NULL AND j.attempt > 0 AND (a.ended_at_ms IS NULL OR a.ended_at_ms >= :since_ms)
 ORDER BY started_at_ms DESC
 LIMIT :limit;
+
+-- name: used_since
+-- Attempts that ended after a moment, or have not ended, with what tells whose they were and how long they waited.
+SELECT a.number, a.gpus, coalesce(a.started_at_ms, a.placed_at_ms) AS started_at_ms, a.ended_at_ms,
+       coalesce(replace(a.state, 'waiting', 'requeued'), j.state) AS state, j.submitted_at_ms, j."group", j.user
+FROM jobs AS j INDEXED BY jobs_ended
+JOIN attempts AS a ON a.job_id = j.id
+WHERE j.ended_at_ms >= :since_ms AND a.ended_at_ms >= :since_ms
+UNION ALL
+SELECT a.number, a.gpus, coalesce(a.started_at_ms, a.placed_at_ms) AS started_at_ms, a.ended_at_ms,
+       coalesce(replace(a.state, 'waiting', 'requeued'), j.state) AS state, j.submitted_at_ms, j."group", j.user
+FROM jobs AS j INDEXED BY jobs_unfinished
+JOIN attempts AS a ON a.job_id = j.id
+WHERE j.ended_at_ms IS NULL AND j.attempt > 0 AND (a.ended_at_ms IS NULL OR a.ended_at_ms >= :since_ms);
 
 -- name: sweep_names
 -- Groups that have points, by the latest job that is a point of each.

@@ -43,7 +43,19 @@ export function scrollBack() {
   clearTimeout(waiting);
   waiting = null;
   scrollTo(0, 0);
-  if (!wanted) return;
+  if (wanted) hold(() => wanted, { once: true });
+}
+
+// What a link leads to stays in the middle of the window while what is above it still grows.
+export function holdInView(element) {
+  giveUp?.();
+  hold(() => {
+    const box = element.getBoundingClientRect();
+    return Math.max(0, scrollY + box.top - Math.max(0, innerHeight - box.height) / 2);
+  });
+}
+
+function hold(place, { once = false } = {}) {
   const until = performance.now() + RESTORED_WITHIN_MS;
   const stops = ["wheel", "touchstart", "pointerdown", "keydown"];
   const stop = () => {
@@ -54,8 +66,9 @@ export function scrollBack() {
   for (const name of stops) addEventListener(name, stop, { passive: true });
   const step = () => {
     if (giveUp !== stop) return;
+    const wanted = Math.round(place());
     scrollTo(0, wanted);
-    if (Math.abs(scrollY - wanted) < 2 || performance.now() > until) stop();
+    if ((once && Math.abs(scrollY - wanted) < 2) || performance.now() > until) stop();
     else requestAnimationFrame(step);
   };
   step();

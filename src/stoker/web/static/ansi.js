@@ -21,14 +21,13 @@ function colourOf(codes) {
     if (n < 232) {
       const level = (v) => (v ? 55 + v * 40 : 0);
       const m = n - 16;
-      return `rgb(${level(Math.floor(m / 36))} ${level(Math.floor(m / 6) % 6)} ${level(m % 6)})`;
+      return [level(Math.floor(m / 36)), level(Math.floor(m / 6) % 6), level(m % 6)];
     }
     const grey = 8 + (Math.min(n, 255) - 232) * 10;
-    return `rgb(${grey} ${grey} ${grey})`;
+    return [grey, grey, grey];
   }
   if (kind === 2) {
-    const [r, g, b] = [codes.shift(), codes.shift(), codes.shift()].map((v) => Math.max(0, Math.min(255, v || 0)));
-    return `rgb(${r} ${g} ${b})`;
+    return [codes.shift(), codes.shift(), codes.shift()].map((v) => Math.max(0, Math.min(255, v || 0)));
   }
   return null;
 }
@@ -85,14 +84,50 @@ export function span(text, style) {
   element.textContent = text;
   const [fore, back] = style.turned ? [style.back ?? "back", style.fore ?? "fore"] : [style.fore, style.back];
   for (const name of ["bold", "dim", "italic", "under", "strike"]) if (style[name]) element.classList.add(`a-${name}`);
-  paint(element, "f", "color", fore);
-  paint(element, "b", "background-color", back);
+  paint(element, "b", back, colourText(back));
+  paint(element, "f", fore, foreText(fore, back));
   return element;
 }
 
-function paint(element, letter, property, colour) {
-  if (colour === null || colour === undefined) return;
-  if (typeof colour === "number") element.classList.add(`a-${letter}${colour}`);
-  else if (colour === "fore" || colour === "back") element.classList.add(`a-${letter}-${colour}`);
-  else element.style.setProperty(property, colour);
+function paint(element, letter, colour, words) {
+  if (colour === "fore" || colour === "back" || (typeof colour === "number" && words === null)) {
+    element.classList.add(`a-${letter}${typeof colour === "number" ? "" : "-"}${colour}`);
+  } else if (words !== null) element.style.setProperty(letter === "f" ? "color" : "background-color", words);
+}
+
+// ---- colours that can be read in the light and in the dark
+
+const READABLE = 4.5; // times as light as what is behind, or as dark
+const PAPER = { light: [251, 252, 253], dark: [14, 18, 22] };
+
+function brightness(rgb) {
+  const [r, g, b] = rgb.map((v) => (v <= 10 ? v / 3295 : ((v / 255 + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+}
+
+export function contrast(one, other) {
+  const [low, high] = [brightness(one), brightness(other)].sort((a, b) => a - b);
+  return (high + 0.05) / (low + 0.05);
+}
+
+// The colour, or as little lighter or darker as lets it be read on what is behind it.
+export function readable(rgb, behind) {
+  const goal = contrast([255, 255, 255], behind) > contrast([0, 0, 0], behind) ? 255 : 0;
+  for (let part = 0; part < 1; part += 0.05) {
+    const mixed = rgb.map((v) => Math.round(v + (goal - v) * part));
+    if (contrast(mixed, behind) >= READABLE) return mixed;
+  }
+  return [goal, goal, goal];
+}
+
+function colourText(rgb) {
+  return Array.isArray(rgb) ? `rgb(${rgb.join(" ")})` : null;
+}
+
+// What letters are painted with; null if a class of the page says it.
+function foreText(fore, back) {
+  if (Array.isArray(back)) return colourText(readable(Array.isArray(fore) ? fore : [128, 128, 128], back));
+  if (!Array.isArray(fore)) return null;
+  if (back !== null) return "inherit"; // One of the page's own backgrounds, which its text is meant for.
+  return `light-dark(${colourText(readable(fore, PAPER.light))}, ${colourText(readable(fore, PAPER.dark))})`;
 }

@@ -9,6 +9,11 @@ import { compareView } from "./compare.js";
 import { jobView } from "./job.js";
 import { sweepsView, sweepView } from "./sweep.js";
 import { diskView } from "./disk.js";
+import { failuresView } from "./failures.js";
+import { groupsView } from "./groups.js";
+import { showSavedViews } from "./savedviews.js";
+import { sideLogsView } from "./sidelogs.js";
+import { usageView } from "./usage.js";
 import { submitView } from "./submit.js";
 import { get } from "./api.js";
 import { setTitle, startAlerts } from "./alerts.js";
@@ -18,11 +23,15 @@ export const me = { user: "", directory: "", read_only: false, version: "" };
 const ROUTES = [
   [/^$/, "now", (query) => nowView(query)],
   [/^timeline$/, "timeline", (query) => timelineView(query)],
-  [/^job\/([0-9]+)$/, "now", (id) => jobView(Number(id))],
+  [/^job\/([0-9]+)$/, "now", (id, query) => jobView(Number(id), query)],
   [/^compare\/([0-9,]+)$/, "now", (ids, query) => compareView(ids, query)],
   [/^sweeps$/, "sweeps", () => sweepsView()],
   [/^sweep\/(.+)$/, "sweeps", (name) => sweepView(name)],
   [/^disk$/, "disk", () => diskView()],
+  [/^groups$/, "groups", () => groupsView()],
+  [/^usage$/, "usage", (query) => usageView(query)],
+  [/^failures$/, "usage", () => failuresView()],
+  [/^logs\/([0-9,]+)$/, "now", (ids) => sideLogsView(ids)],
   [/^submit(?:\/([a-z]+))?$/, "submit", (tab, query) => submitView(tab || "job", query, me)],
 ];
 
@@ -126,7 +135,7 @@ setTheme(localStorage.getItem("stoker.theme") || "auto");
 // ---- keys
 
 const KEYS = [
-  ["1 2 3 4 5", "Now, Timeline, Sweeps, Submit, Disk"],
+  ["1 2 3 4 5 6 7", "Now, Timeline, Sweeps, Submit, Disk, Groups, Usage"],
   ["/", "filter the list, or search in the log"],
   ["j k ↓ ↑", "go through the list"],
   ["Enter", "open the job"],
@@ -152,17 +161,21 @@ function showKeys() {
   dialog.showModal();
 }
 
+document.getElementById("views").addEventListener("click", () => showSavedViews(view?.title || "Now"));
 document.getElementById("help").addEventListener("click", showKeys);
 
-const PLACES = { 1: "#/", 2: "#/timeline", 3: "#/sweeps", 4: "#/submit", 5: "#/disk", n: "#/submit" };
+const PLACES = { 1: "#/", 2: "#/timeline", 3: "#/sweeps", 4: "#/submit", 5: "#/disk", 6: "#/groups", 7: "#/usage",
+  n: "#/submit" };
 
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
-  const field = event.target.closest("input, textarea, select");
+  const field = event.target.closest("input:not([type=checkbox]), textarea, select");
   if (field) {
     if (event.key === "Escape") field.blur();
     return;
   }
+  // These press what has the focus.
+  if ((event.key === "Enter" || event.key === " ") && event.target.closest("a, button, summary, input")) return;
   if (event.key === "?") showKeys();
   else if (event.key in PLACES) location.hash = PLACES[event.key];
   else if (event.key === "Escape" && pathOf()) toList();

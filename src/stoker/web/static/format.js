@@ -81,8 +81,8 @@ export function fromNow(ms, nowMs) {
   return left <= 1500 ? "soon" : `in ${duration(left)}`;
 }
 
-export function count(number, word) {
-  return `${number.toLocaleString("en")} ${word}${number === 1 ? "" : "s"}`;
+export function count(number, word, words = `${word}s`) {
+  return `${number.toLocaleString("en")} ${number === 1 ? word : words}`;
 }
 
 export function need(need) {

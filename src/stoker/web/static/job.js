@@ -1,5 +1,6 @@
 // One job: what it is, its history, and what it says.
 
+import { holdInView, keepInAddress } from "./address.js";
 import { setTitle } from "./alerts.js";
 import { get, post } from "./api.js";
 import { JobCurves } from "./curves.js";
@@ -8,13 +9,15 @@ import { now, serverNow } from "./feed.js";
 import {
   count, duration, exitText, FINAL, fromNow, gib, isSuspended, moment, ran, stateShown, valueText,
 } from "./format.js";
-import { optionFields } from "./options.js";
-import { LogPane } from "./log.js";
+import { editDialog } from "./edit.js";
+import { LogPane, placeOf } from "./log.js";
 import { give, possible, setPriority } from "./orders.js";
 import { JobPlot } from "./plot.js";
+import { Related } from "./related.js";
+import { vitals } from "./vitals.js";
 
-
-export function jobView(id) {
+export function jobView(id, query) {
+  let linked = placeOf(query.get("log")); // the line that a link leads to, until it is shown
   const title = h("h1", { class: "cut" }, h("span", { class: "dim num" }, `${id} `), h("bdi", {}));
   const state = h("span", { class: "state big" });
   const why = h("span", { class: "why" });
@@ -38,15 +41,22 @@ export function jobView(id) {
   const facts = h("dl", { class: "facts" });
   const history = h("ol", { class: "history" });
   const attempts = h("div", { class: "scroll-x" });
+  const numbers = h("dl", { class: "vitals bar" });
+  const complaint = h("button", { type: "button", class: "complaint mono", title: "Find it in the log",
+    onclick: () => log.find(complaint.textContent) });
   const plot = new JobPlot();
+  const plotCard = h("section", { class: "card pad" }, h("h2", {}, "GPU memory and use"), plot.element);
+  const related = new Related(id);
   const curves = new JobCurves(id);
-  const log = new LogPane(id);
+  const log = new LogPane(id, { onplace: (words) => keepInAddress({ log: words }) });
   const parts = h("div", { class: "stack", hidden: true },
+    numbers, complaint,
     h("div", { class: "two" },
       h("section", { class: "card pad" }, h("h2", {}, "Command"), command, facts),
       h("div", { class: "stack" },
         h("section", { class: "card pad" }, h("h2", {}, "History"), history, attempts),
-        h("section", { class: "card pad" }, h("h2", {}, "GPU memory and use"), plot.element))),
+        plotCard)),
+    related.element,
     curves.element,
     log.element);
   const missing = h("p", { class: "empty" }, "…");
@@ -58,8 +68,9 @@ export function jobView(id) {
     trouble.element, missing, parts);
 
   let job = null;
+  let reason = {};
   let shownAttempt = null;
-  let chosenAttempt = null;
+  let chosenAttempt = linked?.attempt ?? null;
   let closed = false;
 
   async function refresh() {
@@ -75,21 +86,25 @@ export function jobView(id) {
       return;
     }
     if (closed) return;
-    job = answer.job;
-    draw(answer.why);
+    ({ job, why: reason } = answer);
+    setText(complaint, answer.complaint);
+    setHidden(complaint, !answer.complaint);
+    draw();
   }
 
-  function draw(reason) {
+  function draw() {
     setHidden(missing, true);
     setHidden(parts, false);
     setTitle(`${id} ${job.name || ""}`.trim());
     setText(title.children[1], job.name || job.command);
     setData(state, "state", stateShown(job));
     setText(state, stateShown(job));
-    setText(why, whyText(reason));
+    setText(why, whyText());
+    setHidden(plotCard, !job.attempts.length || Boolean(job.adopted));
     const can = possible(job);
     for (const [name, button] of Object.entries(buttons)) setHidden(button, !can[name]);
     setText(command, job.command);
+    drawVitals();
     drawFacts();
     drawHistory();
     drawAttempts();
@@ -97,13 +112,19 @@ export function jobView(id) {
     curves.show(job);
   }
 
-  function whyText(reason) {
+  function whyText() {
     if (FINAL.has(job.state)) return job.reason || (job.state === "succeeded" ? "" : exitText(job));
     if (isSuspended(job)) return job.reason;
     if (!["waiting", "held", "submitted"].includes(job.state)) return "";
     const soon = reason.starts_at_ms ? `; expected to start ${fromNow(reason.starts_at_ms, serverNow())}` : "";
     const ahead = reason.jobs_ahead ? `; ${count(reason.jobs_ahead, "job")} before it` : "";
     return reason.text + ahead + soon;
+  }
+
+  function drawVitals() {
+    keyed(numbers, vitals(job, reason, serverNow()), ([name]) => name,
+      ([name]) => h("div", {}, h("dt", {}, name), h("dd", { class: "num" })),
+      (pair, [, words]) => setText(pair.lastChild, words));
   }
 
   function clusterText(known) {
@@ -203,7 +224,9 @@ export function jobView(id) {
     if (none) return;
     if (wanted !== shownAttempt) {
       shownAttempt = wanted;
-      log.show(wanted, { running, hasErr: Boolean(job.err_log) });
+      log.show(wanted, { running, hasErr: Boolean(job.err_log), err: Boolean(linked?.err), at: linked?.at ?? null });
+      if (linked) holdInView(log.element);
+      linked = null;
     } else log.setRunning(running);
   }
 
@@ -230,8 +253,8 @@ export function jobView(id) {
 
   async function edit() {
     try {
-      await editDialog(job, async (options) => {
-        const { warnings } = await post("/api/jobs/edit", { ids: [id], options });
+      await editDialog(job, async (changed) => {
+        const { warnings } = await post("/api/jobs/edit", { ids: [id], ...changed });
         await refresh();
         return warnings;
       });
@@ -245,7 +268,8 @@ export function jobView(id) {
     try {
       const history = await get(`/api/jobs/${id}/history`, { attempt: chosenAttempt });
       const shown = job.attempts.find((one) => one.attempt === chosenAttempt) ?? job.attempts.at(-1);
-      plot.show(history, shown.started_at_ms);
+      const on = now.gpus.filter((gpu) => shown.gpus.includes(gpu.id) && gpu.memory_mib);
+      plot.show(history, shown.started_at_ms, on.length ? Math.max(...on.map((gpu) => gpu.memory_mib)) : null);
     } catch {
       // The next time will do.
     }
@@ -256,22 +280,26 @@ export function jobView(id) {
       if (job && !FINAL.has(job.state) && !document.hidden) refresh();
     }, 3000),
     setInterval(askHistory, 5000),
+    setInterval(() => job && !document.hidden && drawVitals(), 1000),
   ];
 
   return {
     element,
     title: `${id}`,
     async open() {
+      related.ask();
       await refresh();
       askHistory();
     },
     close() {
       closed = true;
+      related.close();
       log.close();
       curves.close();
       timers.forEach(clearInterval);
     },
     hear(change) {
+      related.hear(change);
       if (now.link === "live" && (change.link || change.many || change.changed.includes(id))) refresh();
     },
     key(event) {
@@ -314,39 +342,4 @@ function params(values) {
   return h("span", { class: "params" }, ...Object.entries(values).map(([name, value]) =>
     h("span", { class: "param" }, h("span", { class: "dim" }, `${name} `),
       h("bdi", { class: "mono" }, valueText(value)))));
-}
-
-// A dialog with what may change while a job waits; only what was changed is sent. It stays open to
-// show what `save` gives: what is to be known of the change.
-async function editDialog(job, save) {
-  const trouble = errorBox();
-  const done = h("p", { class: "done", role: "status", hidden: true });
-  const back = h("button", { type: "button", onclick: () => dialog.close() }, "Back");
-  const submit = h("button", { type: "submit", class: "main" }, "Save");
-  const options = await optionFields("", "edit");
-  const changed = options.edits(job);
-  const dialog = h("dialog", { "aria-label": "Edit the job" },
-    h("form", { method: "dialog", onsubmit: async (event) => {
-      event.preventDefault();
-      trouble.clear();
-      try {
-        const changes = changed();
-        const told = Object.keys(changes).length ? await save(changes) : [];
-        if (!told.length) return dialog.close();
-        done.textContent = `Saved.${told.map((text) => ` Note: ${text}.`).join("")}`;
-        done.hidden = false;
-        back.textContent = "Close";
-        submit.remove(); // What is shown is compared with the job as it was.
-      } catch (error) {
-        trouble.show(error);
-      }
-    } },
-    h("h2", {}, `Edit job ${job.id}`),
-    options.element,
-    trouble.element,
-    done,
-    h("div", { class: "buttons" }, back, submit)));
-  dialog.addEventListener("close", () => dialog.remove());
-  document.body.append(dialog);
-  dialog.showModal();
 }

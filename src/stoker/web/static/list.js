@@ -6,6 +6,10 @@ import { h, setData, setHidden, setText } from "./dom.js";
 const PAGE = 60; // rows asked for at a time, so that tabs that look at the same share an answer
 const MOST_ROWS = 400_000; // beyond which a browser has no pixels
 const REFRESH_MS = 700;
+const SETTLED_MS = 150; // without scrolling: what is seen may have been asked for some time ago
+const SOON = 120; // rows away from which more are loaded while one scrolls
+const AHEAD = 360; // rows that are loaded then
+const MOST_AROUND = 1500; // rows kept on either side
 
 export class WindowedList {
   // make(): a row's element with its cells; change(row, item): fills them in.
@@ -24,6 +28,7 @@ export class WindowedList {
     this.chosen = new Map(); // items by id
     this.onchosen = () => {};
     this.onask = () => {}; // told what is asked for now
+    this.whenLoaded = []; // what is to be done once the list has come
     this.asked = 0;
     this.body = h("div", { class: "rows", role: "rowgroup" });
     this.note = h("div", { class: "empty" }, "…");
@@ -32,9 +37,11 @@ export class WindowedList {
     this.head = h("div", { class: "row head", role: "row" }, ...columns.map((column) => this.#head(column)));
     this.element = h("div", { class: "list card", role: "table", "aria-label": "Jobs" }, this.head, this.body,
       this.note);
-    this.onscroll = () => this.draw();
+    this.onscroll = () => this.#scrolled();
     this.timer = null;
     this.stale = false;
+    this.direction = 0; // of scrolling: -1 is up
+    this.loading = false;
   }
 
   #head({ key, title, sort, hint }) {
@@ -61,6 +68,7 @@ export class WindowedList {
     removeEventListener("scroll", this.onscroll);
     removeEventListener("resize", this.onscroll);
     clearTimeout(this.timer);
+    clearTimeout(this.settling);
     this.closed = true;
   }
 
@@ -121,11 +129,47 @@ export class WindowedList {
       return;
     }
     if (this.closed || query !== this.query || asked !== this.asked) return;
-    this.items.clear();
-    answer.jobs.forEach((item, place) => this.items.set(from + place, item));
-    this.total = answer.total;
+    this.#take(from, answer);
     this.#findCurrent();
     this.draw();
+    for (const act of this.whenLoaded.splice(0)) act();
+  }
+
+  // What is around is kept, so that nothing is blank on the way there; it is asked for anew once one stays.
+  #take(from, { jobs, total }) {
+    if (total !== this.total) this.items.clear();
+    this.total = total;
+    jobs.forEach((item, place) => this.items.set(from + place, item));
+    for (const place of this.items.keys()) {
+      if (place < from - MOST_AROUND || place > from + jobs.length + MOST_AROUND) this.items.delete(place);
+    }
+  }
+
+  // Rows that come into view soon, at most one question at a time.
+  async #loadAhead(first, last) {
+    const [before, after] = this.direction < 0 ? [AHEAD, PAGE] : [PAGE, AHEAD];
+    const from = Math.max(0, Math.floor((first - before) / PAGE) * PAGE);
+    const limit = Math.min(1000, Math.ceil((last + after - from + 1) / PAGE) * PAGE);
+    const query = this.query;
+    this.loading = true;
+    try {
+      const answer = await get(this.path, { ...query, offset: from, limit });
+      if (!this.closed && query === this.query) this.#take(from, answer);
+    } catch {
+      // It is asked for again when it is seen.
+    }
+    this.loading = false;
+    if (!this.closed) this.draw();
+  }
+
+  // A key that is pressed while another list is on its way is meant for that one.
+  loaded(act) {
+    if (this.isLoaded) act();
+    else this.whenLoaded.push(act);
+  }
+
+  get isLoaded() {
+    return this.total !== null;
   }
 
   // The keys stay with their item wherever it has moved to, and come to one where there was none to see yet.
@@ -180,18 +224,29 @@ export class WindowedList {
     }
     const [first, last] = this.#seen();
     for (const place of [...this.rows.keys()]) if (place < first || place > last) this.#drop(place);
-    let missing = false;
     for (let place = first; place <= Math.min(last, total - 1); place += 1) {
-      const item = this.items.get(place);
-      missing ||= !item;
-      this.#put(place, item, height);
+      this.#put(place, this.items.get(place), height);
     }
-    if (missing) this.refreshSoonForScroll();
+    if (!this.loading && this.#lacks(first, last, total)) this.#loadAhead(first, last);
   }
 
-  refreshSoonForScroll() {
-    clearTimeout(this.scrollTimer);
-    this.scrollTimer = setTimeout(() => this.refresh(), 60);
+  // Whether rows are not there that are seen, or will be soon.
+  #lacks(first, last, total) {
+    const from = Math.max(0, this.direction < 0 ? first - SOON : first);
+    const to = Math.min(total - 1, this.direction > 0 ? last + SOON : last);
+    for (let place = from; place <= to; place += 1) if (!this.items.has(place)) return true;
+    return false;
+  }
+
+  #scrolled() {
+    this.direction = Math.sign(scrollY - (this.scrolledTo ?? scrollY)) || this.direction;
+    this.scrolledTo = scrollY;
+    this.draw();
+    clearTimeout(this.settling);
+    this.settling = setTimeout(() => {
+      this.direction = 0;
+      this.refresh();
+    }, SETTLED_MS);
   }
 
   #put(place, item, height) {

@@ -4,21 +4,31 @@ import { get, post } from "./api.js";
 import { PLAIN, pieces, plainText, span } from "./ansi.js";
 import { errorBox, h, setHidden, setText } from "./dom.js";
 import { bytes } from "./format.js";
+import { LogMatches } from "./logmatches.js";
+import { LogTrack } from "./logtrack.js";
+import { countWhile, Screen } from "./screen.js";
 
 const STEP_BYTES = 65_536;
 const MOST_LINES = 3000;
 const NEAR_PX = 600;
 const FOLLOW_MS = 700;
-const STILL_MS = 3000;
 const MOST_HITS = 1_000_000; // that a tab has room for; the page says so if there are more
 
+// Where in a log a link leads: "2.4711" is the line at byte 4711 of attempt 2, "2e.4711" of its errors.
+export function placeOf(words) {
+  const found = /^([0-9]{1,9})(e?)\.([0-9]{1,15})$/.exec(words || "");
+  return found && { attempt: Number(found[1]), err: found[2] === "e", at: Number(found[3]) };
+}
+
 export class LogPane {
-  constructor(jobId) {
+  // onplace(words): a line was chosen, which the address may say.
+  constructor(jobId, { onplace = () => {}, title = "Log" } = {}) {
     this.jobId = jobId;
+    this.onplace = onplace;
     this.attempt = null;
     this.err = false;
     this.running = false;
-    this.follow = true;
+    this.follow = false;
     this.start = 0;
     this.end = 0;
     this.size = 0;
@@ -26,21 +36,24 @@ export class LogPane {
     this.hits = [];
     this.hit = -1;
     this.sought = "";
+    this.screen = new Screen();
 
     this.lines = h("div", { class: "lines" });
-    this.box = h("div", { class: "log", tabIndex: 0, role: "log", "aria-label": "Log", "aria-live": "off",
-      onscroll: () => this.#scrolled() }, this.lines);
+    this.matches = new LogMatches(jobId, { go: (at) => this.#leaveMatches(at), link: (at) => this.#link(at) });
+    this.track = new LogTrack((share) => this.#goShare(share));
+    this.box = h("div", { class: "log", tabIndex: 0, role: "log", "aria-label": title, "aria-live": "off",
+      onscroll: () => this.#scrolled(), onclick: (event) => this.#clicked(event) }, this.lines, this.matches.element);
     this.trouble = errorBox();
     this.place = h("span", { class: "dim num place" });
-    this.followBox = h("input", { type: "checkbox", checked: true,
-      onchange: () => this.#setFollow(this.followBox.checked) });
+    this.followBox = h("input", { type: "checkbox", onchange: () => this.#setFollow(this.followBox.checked) });
     this.wrapBox = h("input", { type: "checkbox",
       onchange: () => this.box.classList.toggle("wrap", this.wrapBox.checked) });
     this.errBox = h("input", { type: "checkbox",
       onchange: () => this.show(this.attempt, { err: this.errBox.checked, running: this.running }) });
     this.errLabel = h("label", { hidden: true }, this.errBox, " errors");
+    this.onlyBox = h("input", { type: "checkbox", onchange: () => this.#showMatches() });
     this.seek = h("input", { type: "search", placeholder: "Search in the log…", "aria-label": "Search in the log" });
-    this.found = h("span", { class: "dim num found" });
+    this.found = h("span", { class: "dim num found", role: "status" });
     this.seek.addEventListener("keydown", (event) => {
       if (event.key === "Enter") {
         event.preventDefault();
@@ -51,40 +64,53 @@ export class LogPane {
     this.seek.addEventListener("input", () => {
       if (!this.seek.value) this.search();
     });
-    this.element = h("section", { class: "card logpane", "aria-label": "Log" },
+    this.element = h("section", { class: "card logpane", "aria-label": title },
       h("div", { class: "bar tools" },
-        h("h2", {}, "Log"),
+        h("h2", { class: "cut" }, title),
         h("label", {}, this.followBox, " follow"),
         h("label", {}, this.wrapBox, " wrap"),
         this.errLabel,
         h("button", { type: "button", class: "small", onclick: () => this.#goStart() }, "Start"),
-        h("button", { type: "button", class: "small", onclick: () => this.#setFollow(true) }, "End"),
+        h("button", { type: "button", class: "small", onclick: () => this.#goEnd() }, "End"),
         this.seek,
         h("button", { type: "button", class: "small", "aria-label": "Previous match", onclick: () => this.next(-1) },
           "↑"),
         h("button", { type: "button", class: "small", "aria-label": "Next match",
           onclick: () => (this.seek.value !== this.sought ? this.search() : this.next(1)) }, "↓"),
+        h("label", {}, this.onlyBox, " only matches"),
         this.found,
         h("span", { class: "grow" }),
         this.place,
         h("button", { type: "button", class: "small", onclick: () => this.#download() }, "Download")),
       this.trouble.element,
-      this.box);
+      h("div", { class: "logframe" }, this.box, this.track.element));
   }
 
   // ---- which log
 
-  async show(attempt, { err = false, hasErr = false, running = false } = {}) {
+  // At its end, or where `at` says. What runs is followed.
+  async show(attempt, { err = false, hasErr = false, running = false, at = null } = {}) {
     this.attempt = attempt;
     this.err = err;
+    this.errBox.checked = err;
     this.running = running;
     if (hasErr) setHidden(this.errLabel, false);
     this.#forget();
-    this.follow = true;
-    this.followBox.checked = true;
-    await this.#load({});
-    this.#toEnd();
+    this.#say(running && at === null);
+    await this.#load(at === null ? {} : { around: at });
+    if (at === null) this.#toEnd();
+    else this.#lookAt(at, "target");
     this.#again();
+  }
+
+  // To the last line that has this text, be it among the errors.
+  async find(text) {
+    for (const err of this.errLabel.hidden ? [this.err] : [true, false]) {
+      if (err !== this.err) await this.show(this.attempt, { err, running: this.running });
+      this.seek.value = text.replace(/…$/, "");
+      await this.search();
+      if (this.hits.length) return;
+    }
   }
 
   setRunning(running) {
@@ -99,24 +125,26 @@ export class LogPane {
   }
 
   #forget() {
-    this.lines.replaceChildren();
+    this.#clear();
     this.start = 0;
     this.end = 0;
     this.size = 0;
-    this.last = null;
-    this.style = PLAIN;
+    this.seek.value = "";
     this.search("");
+  }
+
+  #clear() {
+    this.screen = new Screen();
+    this.partialAt = null;
+    this.lines.replaceChildren();
   }
 
   // ---- reading
 
-  #query(more) {
-    return { attempt: this.attempt, err: this.err || undefined, bytes: STEP_BYTES, ...more };
-  }
-
   async #ask(more) {
     try {
-      const answer = await get(`/api/jobs/${this.jobId}/log`, this.#query(more));
+      const answer = await get(`/api/jobs/${this.jobId}/log`,
+        { attempt: this.attempt, err: this.err || undefined, bytes: STEP_BYTES, ...more });
       this.trouble.clear();
       return answer;
     } catch (error) {
@@ -129,10 +157,12 @@ export class LogPane {
   async #load(more) {
     const answer = await this.#ask(more);
     if (!answer || this.closed) return;
-    this.lines.replaceChildren();
-    this.style = PLAIN;
+    this.#clear();
     this.start = answer.start;
     this.#append(answer);
+    if (Object.keys(more).length) this.#trimBottom();
+    else this.#trimTop();
+    this.#tellPlace();
     await this.#fill();
   }
 
@@ -148,55 +178,58 @@ export class LogPane {
 
   #append(answer) {
     // A line that had no end yet is read again from its beginning, and replaced.
-    if (this.last !== null && this.last?.dataset.partial) {
-      this.style = this.last.before;
-      this.last.remove();
-    }
-    const fragment = document.createDocumentFragment();
-    for (const line of answer.lines) {
-      const element = this.#line(line, this.style);
-      this.style = element.after;
-      fragment.append(element);
-    }
-    const newest = fragment.lastElementChild;
-    if (newest && answer.partial) newest.dataset.partial = "yes";
-    this.lines.append(fragment);
-    this.last = this.lines.lastElementChild;
+    const { gone, changed: restored } = this.screen.undo();
+    for (const row of gone) row.element.remove();
+    const changed = this.screen.feed(answer.lines, answer.first ?? null, answer.partial);
+    for (const row of restored) changed.add(row);
+    this.#draw(changed);
+    this.partialAt = answer.partial ? answer.lines.at(-1).at : null;
     this.end = answer.end;
     this.size = answer.size;
-    this.#trimTop();
-    this.#tellPlace();
   }
 
-  #line({ at, text }, style) {
-    const [found, after] = pieces(text, style);
-    const element = h("div", { class: "line", data: { at } }, ...found.map(([part, look]) => span(part, look)));
-    element.before = style;
-    element.after = after;
-    const matches = this.sought && plainText(text).toLowerCase().includes(this.sought.toLowerCase());
-    if (matches) element.classList.add("match");
-    return element;
+  // New rows are at the end; others were drawn over.
+  #draw(changed) {
+    const fragment = document.createDocumentFragment();
+    let style = PLAIN;
+    for (const row of this.screen.rows) {
+      if (changed.has(row)) {
+        const isNew = !row.element;
+        this.#fillLine(row, style);
+        if (isNew) fragment.append(row.element);
+      }
+      style = row.after ?? PLAIN;
+    }
+    this.lines.append(fragment);
+  }
+
+  #fillLine(row, style) {
+    const [found, after] = pieces(row.text, style);
+    row.after = after;
+    const number = h("a", { class: "n", href: this.#link(row.at), tabIndex: -1,
+      "aria-label": row.number ? `line ${row.number}` : "link to this line", data: { n: row.number ?? "·" } });
+    row.element ??= h("div", { class: "line", data: { at: row.at } });
+    row.element.replaceChildren(number, ...found.map(([part, look]) => span(part, look)));
+    const matches = this.sought && plainText(row.text).toLowerCase().includes(this.sought.toLowerCase());
+    row.element.classList.toggle("match", Boolean(matches));
   }
 
   #trimTop() {
-    const extra = this.lines.childElementCount - MOST_LINES;
+    const extra = this.screen.rows.length - MOST_LINES;
     if (extra <= 0) return;
     const before = this.box.scrollHeight;
-    for (let i = 0; i < extra; i += 1) this.lines.firstElementChild.remove();
-    this.start = Number(this.lines.firstElementChild.dataset.at);
+    for (const row of this.screen.dropFirst(extra)) row.element.remove();
+    this.start = this.screen.rows[0].at;
     if (!this.follow) this.box.scrollTop -= before - this.box.scrollHeight;
   }
 
   #trimBottom() {
-    let extra = this.lines.childElementCount - MOST_LINES;
-    while (extra > 0) {
-      const line = this.lines.lastElementChild;
-      this.end = Number(line.dataset.at);
-      line.remove();
-      extra -= 1;
-    }
-    this.last = this.lines.lastElementChild;
-    this.style = this.last ? this.last.after : PLAIN;
+    const extra = this.screen.rows.length - MOST_LINES;
+    if (extra <= 0) return;
+    const gone = this.screen.dropLast(extra);
+    this.end = gone[0].at;
+    this.partialAt = null;
+    for (const row of gone) row.element.remove();
   }
 
   async #earlier() {
@@ -205,14 +238,17 @@ export class LogPane {
     try {
       const answer = await this.#ask({ before: this.start });
       if (!answer || this.closed || answer.start >= this.start) return;
+      const earlier = new Screen();
+      earlier.feed(answer.lines, answer.first ?? null);
+      const before = this.box.scrollHeight;
+      const rows = this.screen.prepend(earlier);
       let style = PLAIN;
       const fragment = document.createDocumentFragment();
-      for (const line of answer.lines) {
-        const element = this.#line(line, style);
-        style = element.after;
-        fragment.append(element);
+      for (const row of rows) {
+        this.#fillLine(row, style);
+        style = row.after;
+        fragment.append(row.element);
       }
-      const before = this.box.scrollHeight;
       this.lines.prepend(fragment);
       this.box.scrollTop += this.box.scrollHeight - before; // What is read stays where it is.
       this.start = answer.start;
@@ -227,18 +263,17 @@ export class LogPane {
     if (this.busy) return;
     this.busy = true;
     try {
-      const from = this.last?.dataset.partial ? Number(this.last.dataset.at) : this.end;
+      const from = this.partialAt ?? this.end;
       const answer = await this.#ask({ after: from });
       if (!answer || this.closed) return;
       if (answer.start < from) {
-        this.lines.replaceChildren(); // The file was emptied, and begins anew.
-        this.last = null;
+        this.#clear(); // The file was emptied, and begins anew.
         this.start = 0;
       }
-      if (answer.size === this.size && answer.end === this.end && !answer.partial) return;
-      const same = answer.partial && this.last?.dataset.partial && answer.lines.length === 1
-        && answer.size === this.size;
-      if (!same) this.#append(answer);
+      if (answer.size === this.size && answer.end === this.end && Boolean(this.partialAt) === answer.partial) return;
+      this.#append(answer);
+      this.#trimTop();
+      this.#tellPlace();
       if (this.follow) this.#toEnd();
     } finally {
       this.busy = false;
@@ -247,27 +282,33 @@ export class LogPane {
 
   // ---- where one is
 
-  #again(delay = this.running ? FOLLOW_MS : STILL_MS) {
+  // What runs is followed; of what has ended, what is still unread is read, and that was all.
+  #again(delay = FOLLOW_MS) {
     clearTimeout(this.timer);
-    if (this.closed) return;
+    if (this.closed || !this.follow) return;
     this.timer = setTimeout(async () => {
-      if (!document.hidden && this.follow) {
-        const before = this.end;
-        await this.#later();
-        if (this.end < this.size && this.end !== before) return this.#again(0);
-      }
-      this.#again();
+      const before = this.end;
+      if (!document.hidden && this.follow) await this.#later();
+      if (this.end < this.size && this.end !== before) this.#again(0);
+      else if (this.running || document.hidden) this.#again();
+      else this.#say(false);
     }, delay);
+  }
+
+  #say(follow) {
+    this.follow = follow;
+    this.followBox.checked = follow;
   }
 
   #scrolled() {
     const { scrollTop, scrollHeight, clientHeight } = this.box;
+    if (this.onlyBox.checked) return;
     const below = scrollHeight - scrollTop - clientHeight;
     if (scrollTop < NEAR_PX) this.#earlier();
     if (!this.follow && below < NEAR_PX && this.end < this.size) this.#later();
     const atEnd = below < 30 && this.end >= this.size;
     if (this.follow && below > 60 && scrollTop < this.scrolledTo - 5) this.#setFollow(false);
-    else if (!this.follow && atEnd && scrollTop > this.scrolledTo) this.#setFollow(true);
+    else if (!this.follow && this.running && atEnd && scrollTop > this.scrolledTo) this.#setFollow(true);
     this.scrolledTo = scrollTop;
     this.#tellPlace();
   }
@@ -278,20 +319,73 @@ export class LogPane {
   }
 
   async #setFollow(on) {
-    this.follow = on;
-    this.followBox.checked = on;
-    if (on) {
-      if (this.end < this.size || !this.size) await this.#load({});
-      this.#toEnd();
-      this.#again(0);
-    }
+    this.#say(on);
+    if (on) await this.#goEnd();
+  }
+
+  async #goEnd() {
+    this.#hideMatches();
+    if (this.end < this.size || !this.size) await this.#load({});
+    if (this.running) this.#say(true);
+    this.#toEnd();
+    this.#again(0);
   }
 
   async #goStart() {
-    this.follow = false;
-    this.followBox.checked = false;
+    this.#hideMatches();
+    this.#say(false);
     if (this.start > 0) await this.#load({ after: 0 });
     this.box.scrollTop = 0;
+  }
+
+  // To a part of the whole log, as its track is dragged: at most one question at a time.
+  async #goShare(share) {
+    this.#hideMatches();
+    this.#say(false);
+    this.wanted = Math.floor(share * this.size);
+    if (this.dragging) return;
+    this.dragging = true;
+    while (this.wanted !== null && !this.closed) {
+      const at = this.wanted;
+      this.wanted = null;
+      if (at < this.start || at >= this.end) await this.#load({ around: at });
+      this.#scrollTo(at);
+    }
+    this.dragging = false;
+  }
+
+  async #goTo(at, look) {
+    this.#say(false);
+    if (at < this.start || at >= this.end) await this.#load({ around: at });
+    this.#lookAt(at, look);
+  }
+
+  // The row that shows what is at a place: the last one that begins there or before.
+  #rowAt(at) {
+    const { rows } = this.screen;
+    return rows[countWhile(rows, (row) => row.at <= at) - 1] ?? rows[0];
+  }
+
+  #scrollTo(at) {
+    const row = this.#rowAt(at);
+    if (!row) return;
+    this.box.scrollTop = row.element.offsetTop - this.box.clientHeight / 2;
+    this.scrolledTo = this.box.scrollTop;
+  }
+
+  #lookAt(at, look) {
+    for (const line of this.lines.querySelectorAll(`.${look}`)) line.classList.remove(look);
+    this.#rowAt(at)?.element.classList.add(look);
+    this.#scrollTo(at);
+  }
+
+  // The rows at the top and at the bottom of the pane, as places in the file.
+  #seen() {
+    const { rows } = this.screen;
+    const { scrollTop, clientHeight } = this.box;
+    const until = (px) => countWhile(rows, (row) => row.element.offsetTop <= px);
+    const [first, last] = [until(scrollTop) - 1, until(scrollTop + clientHeight)];
+    return [rows[Math.max(0, first)]?.at ?? this.start, rows[last]?.at ?? this.end];
   }
 
   #tellPlace() {
@@ -301,6 +395,23 @@ export class LogPane {
     }
     const all = this.start <= 0 && this.end >= this.size;
     setText(this.place, all ? bytes(this.size) : `${bytes(this.start)} – ${bytes(this.end)} of ${bytes(this.size)}`);
+    this.track.show(this.#seen(), this.size, this.hits);
+  }
+
+  // ---- links to lines
+
+  #link(at) {
+    return `#/job/${this.jobId}?log=${this.attempt}${this.err ? "e" : ""}.${at}`;
+  }
+
+  #clicked(event) {
+    const number = event.target.closest("a.n");
+    if (!number || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    const { at } = number.parentElement.dataset;
+    if (this.onlyBox.checked) this.#leaveMatches(Number(at));
+    else this.#lookAt(Number(at), "target");
+    this.onplace(`${this.attempt}${this.err ? "e" : ""}.${at}`);
   }
 
   // ---- searching
@@ -310,6 +421,8 @@ export class LogPane {
     this.hits = [];
     this.hit = -1;
     for (const line of this.lines.querySelectorAll(".match, .hit")) line.classList.remove("match", "hit");
+    this.#tellPlace();
+    this.#showMatches();
     if (!text) {
       setText(this.found, "");
       return;
@@ -335,8 +448,8 @@ export class LogPane {
       setText(this.found, "not found");
       return;
     }
-    for (const line of this.lines.children) {
-      if (line.textContent.toLowerCase().includes(text.toLowerCase())) line.classList.add("match");
+    for (const row of this.screen.rows) {
+      if (plainText(row.text).toLowerCase().includes(text.toLowerCase())) row.element.classList.add("match");
     }
     this.hit = this.hits.length; // The last one first: the end of a log is what matters.
     this.next(-1);
@@ -347,16 +460,28 @@ export class LogPane {
     this.hit = (this.hit + step + this.hits.length) % this.hits.length;
     const [place, all] = [this.hit + 1, this.hits.length].map((number) => number.toLocaleString("en"));
     setText(this.found, `${place} of ${all}${this.more ? "+" : ""}`);
-    this.follow = false;
-    this.followBox.checked = false;
-    const at = this.hits[this.hit];
-    if (at < this.start || at >= this.end) await this.#load({ around: at });
-    for (const line of this.lines.querySelectorAll(".hit")) line.classList.remove("hit");
-    const line = this.lines.querySelector(`[data-at="${at}"]`);
-    if (!line) return;
-    line.classList.add("hit");
-    this.box.scrollTop = line.offsetTop - this.box.clientHeight / 2;
-    this.scrolledTo = this.box.scrollTop;
+    if (this.onlyBox.checked) this.matches.lookAt(this.hits[this.hit]);
+    else await this.#goTo(this.hits[this.hit], "hit");
+    this.#tellPlace();
+  }
+
+  #showMatches() {
+    const only = this.onlyBox.checked;
+    setHidden(this.lines, only);
+    this.matches.show(only ? this.sought : null, { attempt: this.attempt, err: this.err || undefined });
+    if (only) this.#say(false);
+    else if (this.hit >= 0) this.#lookAt(this.hits[this.hit], "hit");
+  }
+
+  #hideMatches() {
+    if (!this.onlyBox.checked) return;
+    this.onlyBox.checked = false;
+    this.#showMatches();
+  }
+
+  async #leaveMatches(at) {
+    this.#hideMatches();
+    await this.#goTo(at, "target");
   }
 
   async #download() {

@@ -3,11 +3,12 @@
 import { get, post } from "./api.js";
 import { isKnown, keepInAddress } from "./address.js";
 import { compareAddress } from "./compare.js";
-import { errorBox, h, keyed, setData, setHidden, setText } from "./dom.js";
+import { errorBox, h, setData, setHidden, setText } from "./dom.js";
 import { now, serverNow } from "./feed.js";
 import { count, duration, exitText, FINAL, fromNow, moment, need, ran, stateShown } from "./format.js";
-import { gpuCard } from "./gpu.js";
+import { gpuSection } from "./gpus.js";
 import { WindowedList } from "./list.js";
+import { logsAddress } from "./sidelogs.js";
 import { give, latest, possible, setPriority } from "./orders.js";
 
 const SHOWN = [
@@ -19,7 +20,6 @@ const SHOWN = [
 ];
 const COUNTED = ["running", "stopping", "submitted", "waiting", "held", "succeeded", "stopped", "failed", "cancelled",
   "skipped", "lost"];
-const HISTORY_MS = 5000;
 const FORECAST_MS = 6000;
 
 const SORTS = new Set(["id", "state", "name", "time", "priority", "user"]);
@@ -41,14 +41,12 @@ function takeAddress(query) {
 export function nowView(address) {
   takeAddress(address);
   const chosenBefore = kept.chosen;
-  const cards = h("div", { class: "gpus" });
+  const gpus = gpuSection();
   const totals = h("div", { class: "totals" });
   const cpus = h("span", { class: "dim num" });
   const pause = h("button", { type: "button", class: "write", onclick: () => order(now.paused ? "resume" : "pause") },
     "Pause");
   const trouble = errorBox();
-  const noGpus = h("p", { class: "empty card", hidden: true }, "No GPUs are declared. ",
-    h("a", { href: "#/submit/gpus" }, "Add some"), ", or queue jobs that need none.");
 
   const chips = new Map();
   for (const state of COUNTED) {
@@ -73,7 +71,8 @@ export function nowView(address) {
     h("button", { type: "button", class: `small${name === "cancel" || name === "remove" ? " danger" : ""}`,
       data: { order: name }, onclick: () => giveAll(name) }, name[0].toUpperCase() + name.slice(1)));
   const compare = h("a", { class: "button small" }, "Compare");
-  chosenBar.append(chosenCount, ...chosenButtons, compare,
+  const logs = h("a", { class: "button small" }, "Logs");
+  chosenBar.append(chosenCount, ...chosenButtons, compare, logs,
     h("button", { type: "button", class: "small quiet", onclick: () => list.chooseNone() }, "None"));
 
   const starts = new Map();
@@ -107,9 +106,10 @@ export function nowView(address) {
 
   const element = h("div", { class: "stack now" },
     h("h1", { class: "hidden" }, "Now"),
-    h("section", { class: "bar summary", "aria-label": "Totals" }, totals, h("span", { class: "grow" }), cpus, pause),
+    h("section", { class: "bar summary", "aria-label": "Totals" },
+      totals, h("span", { class: "grow" }), cpus, gpus.tools, pause),
     trouble.element,
-    h("section", { "aria-label": "GPUs" }, cards, noGpus),
+    gpus.element,
     h("section", { class: "queue", "aria-label": "Jobs" },
       h("div", { class: "bar tools" }, choice, filter, group, h("span", { class: "grow" }), size),
       chosenBar,
@@ -149,13 +149,18 @@ export function nowView(address) {
   }
 
   let typing = null;
+  function typed() {
+    clearTimeout(typing);
+    typing = null;
+    kept.text = filter.value;
+    ask();
+  }
   filter.addEventListener("input", () => {
     clearTimeout(typing);
-    typing = setTimeout(() => {
-      kept.text = filter.value;
-      ask();
-    }, 180);
+    typing = setTimeout(typed, 180);
   });
+  // Who leaves the field has done with typing.
+  filter.addEventListener("change", () => typing !== null && typed());
 
   function go(job) {
     location.hash = `#/job/${job.id}`;
@@ -187,6 +192,7 @@ export function nowView(address) {
     chosenBar.classList.toggle("some", jobs.length > 0);
     setText(chosenCount, jobs.length ? `${count(jobs.length, "job")} chosen` : "");
     compare.href = compareAddress(list.chosen.keys());
+    logs.href = logsAddress(list.chosen.keys());
     for (const button of chosenButtons) button.disabled = !jobs.some((job) => possible(job)[button.dataset.order]);
     kept.chosen = [...list.chosen.keys()].slice(0, MOST_CHOSEN_KEPT);
     remember();
@@ -220,8 +226,6 @@ export function nowView(address) {
     }
   }
 
-  const histories = new Map();
-
   function drawTop() {
     for (const [state, { chip, number }] of chips) {
       const value = now.counts[state] || 0;
@@ -230,22 +234,7 @@ export function nowView(address) {
     }
     setText(cpus, now.cpus.total ? `${now.cpus.used} of ${now.cpus.total} CPU slots` : "");
     setText(pause, now.paused ? "Resume the queue" : "Pause the queue");
-    setHidden(noGpus, now.gpus.length > 0 || now.link === "waiting");
-    const byId = new Map(now.active.map((job) => [job.id, job]));
-    const at = serverNow();
-    keyed(cards, now.gpus, (gpu) => gpu.id, () => gpuCard(),
-      (card, gpu) => card.show(gpu, byId, histories.get(gpu.id), at));
-  }
-
-  async function askHistory() {
-    if (document.hidden) return;
-    try {
-      const answer = await get("/api/gpus/history");
-      for (const [id, one] of Object.entries(answer.histories || {})) histories.set(id, one);
-      drawTop();
-    } catch {
-      // The next time will do.
-    }
+    gpus.draw();
   }
 
   let forecastAt = 0;
@@ -262,12 +251,24 @@ export function nowView(address) {
     }
   }
 
+  const MOVES = { j: 1, ArrowDown: 1, k: -1, ArrowUp: -1 };
+  const OF_JOB = {
+    Enter: go,
+    l: go,
+    " ": (job) => list.choose(job, !list.chosen.has(job.id)),
+    c: (job) => giveAll("cancel", [job]),
+    r: (job) => giveAll("retry", [job]),
+    h: (job) => giveAll(job.state === "held" ? "release" : "hold", [job]),
+    "+": (job) => change(job, -1),
+    "=": (job) => change(job, -1),
+    "-": (job) => change(job, 1),
+  };
+
   const timers = [
     setInterval(() => {
       drawTop();
       list.draw();
     }, 1000),
-    setInterval(askHistory, HISTORY_MS),
     setInterval(askForecast, FORECAST_MS),
   ];
 
@@ -290,11 +291,13 @@ export function nowView(address) {
       list.open();
       if (chosenBefore.length) chooseAgain(chosenBefore);
       drawTop();
-      askHistory();
+      gpus.open();
       askForecast();
     },
     close() {
+      clearTimeout(typing);
       list.close();
+      gpus.close();
       timers.forEach(clearInterval);
     },
     hear(change) {
@@ -303,24 +306,15 @@ export function nowView(address) {
       lookAtChosen(change);
       if (!starts.size && performance.now() - forecastAt > FORECAST_MS / 3) askForecast();
     },
-    key(event) {
-      const job = list.at();
-      switch (event.key) {
-        case "/": filter.focus(); filter.select(); return true;
-        case "j": case "ArrowDown": list.move(1); return true;
-        case "k": case "ArrowUp": list.move(-1); return true;
-      }
-      if (!job) return false;
-      switch (event.key) {
-        case "Enter": case "l": go(job); return true;
-        case " ": list.choose(job, !list.chosen.has(job.id)); return true;
-        case "c": giveAll("cancel", [job]); return true;
-        case "r": giveAll("retry", [job]); return true;
-        case "h": giveAll(job.state === "held" ? "release" : "hold", [job]); return true;
-        case "+": case "=": change(job, -1); return true;
-        case "-": change(job, 1); return true;
-      }
-      return false;
+    key({ key }) {
+      if (key === "/") {
+        filter.focus();
+        filter.select();
+      } else if (key in MOVES) list.loaded(() => list.move(MOVES[key]));
+      else if (key in OF_JOB && !list.isLoaded) list.loaded(() => list.at() && OF_JOB[key](list.at()));
+      else if (key in OF_JOB && list.at()) OF_JOB[key](list.at());
+      else return false;
+      return true;
     },
   };
 

@@ -22,14 +22,18 @@ function path(xs, ys, breakAt) {
   return text;
 }
 
-// The use and the memory of a GPU over the last minutes, without any words.
+// The use and the memory of a GPU over the last minutes; beside it what its height and its width mean.
 export class Sparkline {
   constructor() {
     this.use = svg("path", { class: "use-line" });
     this.memory = svg("path", { class: "memory-line" });
     this.picture = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", "aria-hidden": "true" },
-      svg("line", { class: "axis", x1: 0, x2: WIDTH, y1: HEIGHT - 0.5, y2: HEIGHT - 0.5 }), this.memory, this.use);
-    this.element = h("div", { class: "spark", title: "The last minutes: use (green) and memory (blue)" }, this.picture);
+      ...[0.5, HEIGHT / 2, HEIGHT - 0.5].map((y) => svg("line", { class: "axis", x1: 0, x2: WIDTH, y1: y, y2: y })),
+      this.memory, this.use);
+    this.since = h("span", { class: "since" });
+    this.scale = h("div", { class: "scale", "aria-hidden": "true" }, h("span", { class: "top" }, "100 %"), this.since);
+    this.element = h("div", { class: "spark", title: "The last minutes: use (green) and memory (blue)" }, this.picture,
+      this.scale);
   }
 
   show(history, memoryMib) {
@@ -40,6 +44,7 @@ export class Sparkline {
     this.key = key;
     const from = at[0];
     const span = Math.max(1, at[at.length - 1] - from);
+    setText(this.since, `${duration(span)} ago`);
     const xs = at.map((one) => ((one - from) / span) * WIDTH);
     const y = (part) => HEIGHT - 2 - Math.max(0, Math.min(1, part)) * (HEIGHT - 4);
     const use = (history.use_percent || []).map((one) => (one === null ? null : y(one / 100)));
@@ -59,15 +64,16 @@ export class JobPlot {
   constructor() {
     this.words = h("p", { class: "dim" }, "Not measured: nothing tells what this job uses.");
     this.picture = svg("svg", { role: "img", "aria-label": "GPU memory and use over time" });
+    this.capacity = h("span", { class: "of-capacity" });
     this.key = h("p", { class: "key" }, h("span", { class: "of-memory" }, "memory"), " ",
-      h("span", { class: "of-use" }, "use"));
+      h("span", { class: "of-use" }, "use"), " ", this.capacity);
     this.element = h("div", { class: "jobplot" }, this.words, this.key, this.picture);
     this.picture.addEventListener("pointermove", (event) => this.#point(event));
     this.picture.addEventListener("pointerleave", hideTip);
   }
 
   // The words below say how long the attempt had run, whenever it was first measured.
-  show(history, startedMs = null) {
+  show(history, startedMs = null, capacityMib = null) {
     const at = history?.at_ms || [];
     const some = at.length > 1;
     setHidden(this.words, some);
@@ -81,15 +87,24 @@ export class JobPlot {
     const from = at[0];
     const span = Math.max(1, at[at.length - 1] - from);
     const memory = history.mem_mib || [];
-    const most = nice(Math.max(1, ...memory.filter((one) => one !== null)));
+    const ticks = memoryTicks(Math.max(1, capacityMib ?? 0, ...memory.filter((one) => one !== null)));
+    const most = ticks.at(-1);
     const x = (ms) => left + ((ms - from) / span) * (width - left - right);
     const y = (part) => height - bottom - part * (height - top - bottom);
     const marks = [];
+    for (const mib of ticks) {
+      marks.push(svg("line", { class: "grid", x1: left, x2: width - right, y1: y(mib / most), y2: y(mib / most) }));
+      marks.push(label(left - 6, y(mib / most) + 4, mib ? gib(mib) : "0", "end"));
+    }
     for (const part of [0, 0.5, 1]) {
-      marks.push(svg("line", { class: "grid", x1: left, x2: width - right, y1: y(part), y2: y(part) }));
-      marks.push(label(left - 6, y(part) + 4, gib(most * part), "end"));
       marks.push(label(width - right + 6, y(part) + 4, `${part * 100} %`, "start"));
     }
+    if (capacityMib) {
+      const at = y(capacityMib / most);
+      marks.push(svg("line", { class: "capacity", x1: left, x2: width - right, y1: at, y2: at }));
+    }
+    setHidden(this.capacity, !capacityMib);
+    setText(this.capacity, capacityMib ? `${gib(capacityMib)} on the GPU` : "");
     for (const part of [0, 0.5, 1]) {
       const ms = from + span * part;
       const words = span < 3_600_000 ? duration(ms - Math.min(from, startedMs ?? from)) : hourMinute(ms);
@@ -126,6 +141,14 @@ export function label(x, y, words, anchor, more = {}) {
   const text = svg("text", { x, y, "text-anchor": anchor, ...more });
   setText(text, words);
   return text;
+}
+
+// From nothing to at least so much, in steps of whole GiB; of less than one GiB in steps of a power of two.
+export function memoryTicks(mostMib) {
+  const steps = mostMib > 1024 ? [1, 2, 4, 8, 10, 16, 20, 32, 40, 64, 100, 200, 500].map((gib) => gib * 1024)
+    : [16, 64, 128, 256, 512];
+  const step = steps.find((one) => mostMib / one <= 4) ?? steps.at(-1);
+  return Array.from({ length: Math.max(1, Math.ceil(mostMib / step)) + 1 }, (_, place) => place * step);
 }
 
 export function nice(most) {

@@ -1,14 +1,12 @@
-// Submit: one job, many lines, a sweep; and the GPUs.
+// Submit: one job, many lines, a sweep, or a process that runs already.
 
 import { get, post } from "./api.js";
 import { ask, clear, errorBox, h, keyed, setHidden, setText } from "./dom.js";
 import { now } from "./feed.js";
 import { count, gib, valueText } from "./format.js";
-import { label } from "./gpu.js";
 import { field, optionFields, remembered } from "./options.js";
 
-const TABS = [["job", "One job"], ["lines", "Many lines"], ["sweep", "Sweep"], ["adopt", "Running process"],
-  ["gpus", "GPUs"]];
+const TABS = [["job", "One job"], ["lines", "Many lines"], ["sweep", "Sweep"], ["adopt", "Running process"]];
 
 export function submitView(tab, query, me) {
   const body = h("div", {});
@@ -17,7 +15,7 @@ export function submitView(tab, query, me) {
       onclick: () => { location.hash = `#/submit/${key}`; } }, words)));
   const element = h("div", { class: "stack submit" }, h("div", { class: "bar" }, h("h1", {}, "Submit"), tabs),
     me.read_only ? h("p", { class: "notice" }, "This browser may only look.") : null, body);
-  const make = { job: jobForm, lines: linesForm, sweep: sweepForm, adopt: adoptForm, gpus: gpuForm }[tab];
+  const make = { job: jobForm, lines: linesForm, sweep: sweepForm, adopt: adoptForm }[tab];
   let made = null;
   let closed = false;
   const open = async () => {
@@ -338,54 +336,4 @@ function adoptForm() {
     return [h("a", { href: `#/job/${id}` }, `Job ${id}`), ` is process ${process} on GPU ${gpus.join(", ")}.`];
   });
   return { element, open: () => pid.focus() };
-}
-
-// ---- GPUs
-
-function gpuForm() {
-  const ids = h("input", { name: "gpus", placeholder: "4, 4-7 or 4:24G", autocomplete: "off" });
-  const button = submitButton("Add");
-  const added = field("GPUs to add", ids, "by their index, with their memory if it matters");
-  const form = formOf([added], button, async () => {
-    const words = ids.value.split(/[\s,]+/).filter(Boolean);
-    if (!words.length) throw new Wrong("No GPU was named", "Write e.g. 4 or 4:24G");
-    const { gpus } = await post("/api/gpus/add", { gpus: words });
-    ids.value = "";
-    return [`Added: ${gpus.join(", ")}.`];
-  });
-  const trouble = errorBox();
-  const body = h("tbody", {});
-  const order = async (name, gpu) => {
-    trouble.clear();
-    try {
-      if (name === "remove" && !(await ask(`Take GPU ${label(gpu)} away?`,
-        { yes: "Remove", danger: true, details: "What runs on it ends by itself." }))) return;
-      await post(`/api/gpus/${name}`, { gpus: [gpu.id] });
-    } catch (error) {
-      trouble.show(error);
-    }
-  };
-  const draw = () => keyed(body, now.gpus, (gpu) => gpu.id, () => {
-    const row = h("tr", {}, h("td", {}), h("td", { class: "dim" }), h("td", { class: "num" }), h("td", {}),
-      h("td", { class: "num" }),
-      h("td", { class: "buttons write" },
-        h("button", { type: "button", class: "small",
-          onclick: () => order(row.gpu.state === "drained" ? "resume" : "drain", row.gpu) }),
-        h("button", { type: "button", class: "small danger", onclick: () => order("remove", row.gpu) }, "Remove")));
-    return row;
-  }, (row, gpu) => {
-    row.gpu = gpu;
-    const cells = row.children;
-    setText(cells[0], `GPU ${label(gpu)}`);
-    setText(cells[1], gpu.name || "declared");
-    setText(cells[2], gpu.memory_mib ? gib(gpu.memory_mib) : "not known");
-    setText(cells[3], gpu.fault || gpu.state);
-    setText(cells[4], gpu.jobs.length ? count(gpu.jobs.length, "job") : "");
-    setText(cells[5].children[0], gpu.state === "drained" ? "Resume" : "Drain");
-  });
-  const table = h("section", { class: "card pad" }, h("h2", {}, "GPUs"), trouble.element,
-    h("div", { class: "scroll-x" }, h("table", { class: "plain" },
-      h("thead", {}, h("tr", {}, ...["GPU", "Device", "Memory", "State", "Jobs", ""].map((word) => h("th", {}, word)))),
-      body)));
-  return { element: h("div", { class: "two" }, table, form), open: draw, hear: draw };
 }

@@ -5,6 +5,7 @@ import { Choice } from "./compare.js";
 import { errorBox, h, keyed, setData, setHidden, setText } from "./dom.js";
 import { serverNow } from "./feed.js";
 import { count, exitText, FINAL, fineDuration, moment, STATES, valueText } from "./format.js";
+import { countsText, progress } from "./progress.js";
 import { importanceBars, scatters } from "./scatter.js";
 import { SweepCurves } from "./sweepcurves.js";
 import { compareWords, pointsOf, pointWords, shownBy, valueWords } from "./sweepdata.js";
@@ -14,32 +15,6 @@ const SHOWN_ROWS = 200;
 const EVERY_MS = 1000; // At most so often, and more rarely if the answers take long.
 const WHILE_IT_RUNS_MS = 5000; // Metrics grow without a change of any state.
 const chosen = new Map(); // what was last shown of which sweep
-
-function progress() {
-  const parts = new Map();
-  const element = h("div", { class: "progress", role: "img" });
-  for (const state of ["succeeded", "stopped", "failed", "lost", "cancelled", "skipped", "running", "stopping",
-    "submitted", "waiting", "held"]) {
-    const part = h("span", { data: { state } });
-    parts.set(state, part);
-    element.append(part);
-  }
-  return {
-    element,
-    show(counts, total) {
-      for (const [state, part] of parts) {
-        const width = `${total ? ((100 * (counts[state] || 0)) / total).toFixed(2) : 0}%`;
-        if (part.style.width !== width) part.style.width = width;
-      }
-      element.setAttribute("aria-label", countsText(counts));
-    },
-  };
-}
-
-function countsText(counts) {
-  return STATES.filter((state) => counts[state]).map((state) => `${counts[state].toLocaleString("en")} ${state}`)
-    .join(", ");
-}
 
 export function sweepsView() {
   const trouble = errorBox();
