@@ -196,11 +196,10 @@ def test_memory_that_grows_anew_has_not_settled_until_it_rests_as_long_again() -
 
 def beside(scene: Scene, scout: int, neighbours: dict[int, int], use: int, *, mib: int) -> None:
     """A reading of GPU 0, on which others are with so much memory each."""
-    ours = {scout: mib, **neighbours}
+    ours: dict[int, int | None] = {scout: mib, **neighbours}
+    used_mib = mib + sum(neighbours.values())
     scene.apply(
-        ev.GpusMeasured(
-            scene.now, {"0": GpuReading(scene.now, sum(ours.values()), ours, use_percent=use)}
-        )
+        ev.GpusMeasured(scene.now, {"0": GpuReading(scene.now, used_mib, ours, use_percent=use)})
     )
     learn(scene)
 
