@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from stoker.command_lines import READER
 from stoker.errors import StokerError
 from stoker_home import FINAL, StokerHome
 from waiting import eventually
@@ -75,7 +76,7 @@ class Lender:
             # A test that counts on its first job being number 1 fails always, and not only where
             # another one was here before.
             owned.submit_all([{"argv": ["true"], "hold": True}] * IDS_GONE)
-            self._next_id = 1 + _without_jobs(owned, owned.processes())
+            self._next_id = 1 + _without_jobs(owned, _processes(owned))
             self._as_new = _condition(owned)
         except BaseException:
             owned.clean_up()
@@ -105,6 +106,17 @@ class Lender:
             owned.call("gpu_resume", gpus=drained)
 
 
+def _processes(home: StokerHome) -> list[int]:
+    """All but the reader of metrics, which waits for the next job whose metrics are asked for."""
+    return [pid for pid in home.processes() if READER not in _command_line(pid)]
+
+
+def _command_line(pid: int) -> str:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8", errors="replace")
+    return ""
+
+
 def _without_jobs(home: StokerHome, spared: Sequence[int]) -> int:
     """Let nothing be left of its jobs, nor of whoever else is not spared; the id of the last."""
     last_id = home.submit("true", hold=True)
@@ -112,7 +124,7 @@ def _without_jobs(home: StokerHome, spared: Sequence[int]) -> int:
 
     def all_over() -> bool:
         # Neither a job that does not heed its end nor a command line is given time.
-        others = [pid for pid in home.processes() if pid not in spared]
+        others = [pid for pid in _processes(home) if pid not in spared]
         for pid in others:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -132,7 +144,7 @@ def _condition(home: StokerHome) -> dict[str, Any]:
     """All by which a test could tell that somebody was here before."""
     status = home.call("status")
     return {
-        "pids": sorted(home.processes()),
+        "pids": sorted(_processes(home)),
         "counts": status["counts"],
         "paused": status["paused"],
         "cpus": status["cpus"],

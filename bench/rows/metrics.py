@@ -39,7 +39,8 @@ def metrics(setting: Setting) -> list[Report]:
 def _cpu_s(words: list[str]) -> float:
     """The processor time that a process takes."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run(words, stdout=subprocess.DEVNULL)
+    # grep ends at the first line that matches if its output goes to /dev/null.
+    done = subprocess.run(words, stdout=subprocess.PIPE)
     assert done.returncode in (0, 1), "1 is what grep says if there are none"
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime

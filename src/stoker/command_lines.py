@@ -8,6 +8,7 @@ Each is said once, for the part that starts and for the one that is started:
 - `daemon.readings` starts the reader of metrics.
 - `daemon.searches` starts a searcher for each search.
 - `stoker doctor --report` (cli) starts a reader of GPUs' drivers (inventory).
+- The live view (top) starts `stoker edit` (cli).
 - The library queues calls; the daemon knows them by their words, and starts warm servers for them.
 
 What a worker runs (library/worker.py, calling.py, warm_server.py) loads nothing of Stoker, and so
@@ -20,7 +21,7 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 KEEPER, DAEMON, PAGE = "stoker.executors.keeper", "stoker.daemon.main", "stoker.web.main"
 STARTS_NOTHING = "starts-nothing"  # a daemon that only looks after jobs that run already
@@ -68,6 +69,11 @@ def reader(home: str) -> list[str]:
 def searcher(home: str, name: str) -> list[str]:
     """What chooses the points of a search, and ends when its stdin does."""
     return [*_python(SEARCHER), home, name]
+
+
+def edit(job_ids: Iterable[int]) -> list[str]:
+    """`stoker edit`, which opens the user's editor."""
+    return [*_python("stoker"), "edit", *(str(job_id) for job_id in job_ids)]
 
 
 def driver_report(patience_s: float) -> list[str]:

@@ -33,7 +33,7 @@ def _start(home: StokerHome, *words: str) -> str:
 
 def test_the_description_as_it_is_written(home: StokerHome) -> None:
     write_project(home.work)
-    _start(home)  # No GPU is declared: those of the configuration declare themselves.
+    console = _start(home)  # No GPU is declared: those of the configuration declare themselves.
     seen = _seen(home)
     by_folder = {str(one["config"]): one for one in seen}
     assert set(by_folder) == {str(instance) for instance in INSTANCES}
@@ -43,23 +43,6 @@ def test_the_description_as_it_is_written(home: StokerHome) -> None:
     for folder in FOLDERS:
         assert "training" in (home.work / "results" / folder / "worker.log").read_text()
     assert os.listdir(home.work / "temp") == []
-
-
-def test_a_gpu_has_one_instance_at_a_time_and_all_of_them_are_used(home: StokerHome) -> None:
-    config = "config = {'scheduler_config': {'gpu': ['0', '1']}, 'test_config': [{'n': range(8)}]}"
-    write_project(home.work, config=config)
-    _start(home)
-    seen = _seen(home)
-    assert len(seen) == 8 and {one["gpu"] for one in seen} == {"0", "1"}
-    for gpu in ("0", "1"):
-        mine = sorted((one["begin"], one["end"]) for one in seen if one["gpu"] == gpu)
-        for (_, end), (begin, _) in itertools.pairwise(mine):
-            assert end <= begin
-
-
-def test_the_schedulers_log_has_start_end_and_gpu_of_each_instance(home: StokerHome) -> None:
-    write_project(home.work)
-    console = _start(home)
     log = (home.work / "scheduler.log").read_text()
     assert log == console
     for folder in FOLDERS:
@@ -67,11 +50,7 @@ def test_the_schedulers_log_has_start_end_and_gpu_of_each_instance(home: StokerH
         end = re.search(rf"^(.*) INFO gpu(\d) finishes task {folder}$", log, re.MULTILINE)
         assert begin and end and begin[2] == end[2] and begin.start() < end.start()
         assert re.fullmatch(r"\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d", begin[1])
-
-
-def test_an_instance_whose_folder_exists_is_skipped_unless_it_is_forced(home: StokerHome) -> None:
-    write_project(home.work)
-    _start(home)
+    # A folder that is there is not made again, unless that is forced.
     done = home.work / "results" / FOLDERS[0] / "seen.json"
     done.unlink()
     said = _start(home)
@@ -83,14 +62,26 @@ def test_an_instance_whose_folder_exists_is_skipped_unless_it_is_forced(home: St
     assert done.exists()
 
 
-def test_two_instances_with_the_same_folder_run_once(home: StokerHome) -> None:
+def test_a_gpu_has_one_instance_at_a_time_and_all_of_them_are_used(reused: StokerHome) -> None:
+    config = "config = {'scheduler_config': {'gpu': ['0', '1']}, 'test_config': [{'n': range(8)}]}"
+    write_project(reused.work, config=config)
+    _start(reused)
+    seen = _seen(reused)
+    assert len(seen) == 8 and {one["gpu"] for one in seen} == {"0", "1"}
+    for gpu in ("0", "1"):
+        mine = sorted((one["begin"], one["end"]) for one in seen if one["gpu"] == gpu)
+        for (_, end), (begin, _) in itertools.pairwise(mine):
+            assert end <= begin
+
+
+def test_two_instances_with_the_same_folder_run_once(reused: StokerHome) -> None:
     config = """config = {
         "scheduler_config": {"gpu": ["0", "1"], "ignored_keys_for_folder_name": ["seed"]},
         "test_config": [{"a": [1], "seed": [1, 2, 3]}],
     }"""
-    write_project(home.work, config=config)
-    said = _start(home)
-    assert len(_seen(home)) == 1
+    write_project(reused.work, config=config)
+    said = _start(reused)
+    assert len(_seen(reused)) == 1
     assert said.count("finishes task") == 1 and said.count("skips task") == 2
 
 
@@ -106,10 +97,10 @@ def test_pairs_of_gpus_and_mixtures_each_run_on_one_entry(home: StokerHome) -> N
     assert "gpu1,0 receives task" in said and "gpu3,4 finishes task" in said
 
 
-def test_a_gpu_that_is_named_twice_runs_two_at_a_time(home: StokerHome) -> None:
-    path = fifo(home.work)
+def test_a_gpu_that_is_named_twice_runs_two_at_a_time(reused: StokerHome) -> None:
+    path = fifo(reused.work)
     write_project(
-        home.work,
+        reused.work,
         config="config = {'scheduler_config': {'gpu': ['0', '0']}, 'test_config': [{'n': [1, 2]}]}",
         my_gpu_task=f"""
 from gpu_task_scheduler.gpu_task import GPUTask
@@ -118,8 +109,8 @@ class MyGPUTask(GPUTask):
         open({str(path)!r}).read()
 """,
     )
-    process = subprocess.Popen([sys.executable, "main.py"], env=home.env, cwd=home.work)
-    log = home.work / "scheduler.log"
+    process = subprocess.Popen([sys.executable, "main.py"], env=reused.env, cwd=reused.work)
+    log = reused.work / "scheduler.log"
     eventually(lambda: sum("receives" in line for line in lines_of(log)) == 2, "both run")
     tell(path)
     eventually(lambda: _told_all(path, process), "both have ended")
@@ -135,7 +126,7 @@ def _told_all(path: str, process: subprocess.Popen[bytes]) -> bool:
     return process.poll() is not None
 
 
-def test_all_other_settings_are_followed(home: StokerHome) -> None:
+def test_all_other_settings_are_followed(reused: StokerHome) -> None:
     config = """config = {
         "scheduler_config": {
             "gpu": ["0"],
@@ -149,13 +140,13 @@ def test_all_other_settings_are_followed(home: StokerHome) -> None:
         },
         "test_config": [{"name": ["abcdef"]}],
     }"""
-    write_project(home.work, config=config)
-    _start(home)
-    folder = home.work / "out/deep/name=abc;"
+    write_project(reused.work, config=config)
+    _start(reused)
+    folder = reused.work / "out/deep/name=abc;"
     assert "training" in (folder / "console.txt").read_text()
-    assert "finishes task name=abc;" in (home.work / "logs.txt").read_text()
-    assert (home.work / "scratch").is_dir()
-    assert not any((home.work / name).exists() for name in ("temp", "results", "scheduler.log"))
+    assert "finishes task name=abc;" in (reused.work / "logs.txt").read_text()
+    assert (reused.work / "scratch").is_dir()
+    assert not any((reused.work / name).exists() for name in ("temp", "results", "scheduler.log"))
 
 
 def test_logs_can_be_switched_off(home: StokerHome) -> None:
@@ -184,7 +175,7 @@ ONE = "config = {'scheduler_config': {'gpu': ['0']}, 'test_config': [{'n': [1]}]
 
 
 def test_the_required_environment_is_there_from_the_start_of_the_process(
-    home: StokerHome,
+    reused: StokerHome,
 ) -> None:
     env = """self.note = os.path.join(self._work_dir, "note")
         open(self.note, "w").close()
@@ -192,12 +183,12 @@ def test_the_required_environment_is_there_from_the_start_of_the_process(
     main = """print(os.environ["MY_FLAG"], os.environ["MPLBACKEND"], os.path.exists(self.note))
         print(sys.flags.hash_randomization, b"MY_FLAG=1" in open("/proc/self/environ", "rb").read())
         print(os.environ["CUDA_VISIBLE_DEVICES"])"""
-    write_project(home.work, config=ONE, my_gpu_task=_task(main, env))
-    _start(home)
-    assert (home.work / "results/n-1,/worker.log").read_text() == "1 svg True\n0 True\n0\n"
+    write_project(reused.work, config=ONE, my_gpu_task=_task(main, env))
+    _start(reused)
+    assert (reused.work / "results/n-1,/worker.log").read_text() == "1 svg True\n0 True\n0\n"
 
 
-def test_a_class_by_name_is_imported_only_in_the_worker(home: StokerHome) -> None:
+def test_a_class_by_name_is_imported_only_in_the_worker(reused: StokerHome) -> None:
     top = "open('imported-by-%d' % __import__('os').getpid(), 'w').close()\n"
     main = """
 import os
@@ -207,12 +198,12 @@ GPUTaskScheduler(config=config, gpu_task_class="my_gpu_task:MyGPUTask").start()
 print(os.path.exists("imported-by-%d" % os.getpid()))
 """
     task = top + _task("print('by name', os.environ['FLAG'])", "return {'FLAG': 'up'}")
-    write_project(home.work, config=ONE, my_gpu_task=task, main=main)
-    assert output_of(run_python(home, "main.py")) == "False\n"
-    assert (home.work / "results/n-1,/worker.log").read_text() == "by name up\n"
+    write_project(reused.work, config=ONE, my_gpu_task=task, main=main)
+    assert output_of(run_python(reused, "main.py")) == "False\n"
+    assert (reused.work / "results/n-1,/worker.log").read_text() == "by name up\n"
 
 
-def test_a_class_in_the_script_itself_which_is_not_run_again(home: StokerHome) -> None:
+def test_a_class_in_the_script_itself_which_is_not_run_again(reused: StokerHome) -> None:
     main = """
 with open("runs.txt", "a") as file:
     file.write("run\\n")
@@ -234,16 +225,16 @@ class MyGPUTask(GPUTask):
 
 GPUTaskScheduler(config=config, gpu_task_class=MyGPUTask).start()
 """
-    write_project(home.work, config=ONE, main=main)
-    _start(home)
-    assert (home.work / "runs.txt").read_text() == "run\n"
-    assert (home.work / "results/n-1,/worker.log").read_text() == "here up 1\n"
+    write_project(reused.work, config=ONE, main=main)
+    _start(reused)
+    assert (reused.work / "runs.txt").read_text() == "run\n"
+    assert (reused.work / "results/n-1,/worker.log").read_text() == "here up 1\n"
 
 
-def test_a_class_in_a_package(home: StokerHome) -> None:
-    package = home.work / "tasks" / "gan"
+def test_a_class_in_a_package(reused: StokerHome) -> None:
+    package = reused.work / "tasks" / "gan"
     package.mkdir(parents=True)
-    (home.work / "tasks" / "__init__.py").write_text("")
+    (reused.work / "tasks" / "__init__.py").write_text("")
     (package / "__init__.py").write_text("from .task import MyGPUTask\n")
     (package / "size.py").write_text("SIZE = 8\n")
     task = _task("from .size import SIZE; print('size', SIZE)")
@@ -254,12 +245,12 @@ from tasks.gan import MyGPUTask
 from gpu_task_scheduler.gpu_task_scheduler import GPUTaskScheduler
 GPUTaskScheduler(config, MyGPUTask).start()
 """
-    write_project(home.work, config=ONE, main=main)
-    _start(home)
-    assert (home.work / "results/n-1,/worker.log").read_text() == "size 8\n"
+    write_project(reused.work, config=ONE, main=main)
+    _start(reused)
+    assert (reused.work / "results/n-1,/worker.log").read_text() == "size 8\n"
 
 
-def test_a_test_that_fails_is_told_and_the_others_go_on(home: StokerHome) -> None:
+def test_a_test_that_fails_is_told_and_the_others_go_on(reused: StokerHome) -> None:
     config = "config = {'scheduler_config': {'gpu': ['0']}, 'test_config': [{'n': [1, 2, 3]}]}"
     main = """
 from config import config
@@ -268,42 +259,42 @@ from gpu_task_scheduler.gpu_task_scheduler import GPUTaskScheduler
 print(GPUTaskScheduler(config=config, gpu_task_class=MyGPUTask).start())
 """
     task = _task("print(6 / (2 - self._config['n']))")
-    write_project(home.work, config=config, my_gpu_task=task, main=main)
-    ran = run_python(home, "main.py")
+    write_project(reused.work, config=config, my_gpu_task=task, main=main)
+    ran = run_python(reused, "main.py")
     assert output_of(ran) == "['n-2,']\n"
     assert "gpu0 fails task n-2,: ZeroDivisionError: division by zero" in ran.err
     assert ran.err.count("finishes task") == 2
-    log = (home.work / "results/n-2,/worker.log").read_text()
+    log = (reused.work / "results/n-2,/worker.log").read_text()
     assert "my_gpu_task.py" in log and "ZeroDivisionError" in log
 
 
 def test_ctrl_c_ends_the_tests_and_what_never_began_is_run_the_next_time(
-    home: StokerHome,
+    reused: StokerHome,
 ) -> None:
-    path = fifo(home.work)
+    path = fifo(reused.work)
     config = "config = {'scheduler_config': {'gpu': ['0']}, 'test_config': [{'n': [1, 2]}]}"
     task = _task(f"open({str(path)!r}).read()")
-    write_project(home.work, config=config, my_gpu_task=task)
+    write_project(reused.work, config=config, my_gpu_task=task)
     process = subprocess.Popen(
-        [sys.executable, "main.py"], env=home.env, cwd=home.work, stderr=subprocess.PIPE
+        [sys.executable, "main.py"], env=reused.env, cwd=reused.work, stderr=subprocess.PIPE
     )
-    log = home.work / "scheduler.log"
+    log = reused.work / "scheduler.log"
     eventually(lambda: any("receives" in line for line in lines_of(log)), "the first runs")
-    eventually(lambda: (home.work / "results/n-1,").exists(), "it has its folder")
+    eventually(lambda: (reused.work / "results/n-1,").exists(), "it has its folder")
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=PATIENCE_S)
     assert process.returncode != 0 and b"KeyboardInterrupt" in errors
-    assert {job["state"] for job in home.jobs().values()} == {"cancelled"}
+    assert {job["state"] for job in reused.jobs().values()} == {"cancelled"}
     told = "\n".join(lines_of(log))
     assert "gpu0 fails task n-1," in told and "fails task n-2," not in told
     assert "INFO task n-2, was not started" in told
-    assert os.listdir(home.work / "results") == ["n-1,"]
-    (home.work / "my_gpu_task.py").write_text(_task("print('now')"))
-    said = _start(home)
+    assert os.listdir(reused.work / "results") == ["n-1,"]
+    (reused.work / "my_gpu_task.py").write_text(_task("print('now')"))
+    said = _start(reused)
     assert "finishes task n-1," in said, "what was interrupted is run again"
     assert "finishes task n-2," in said and "skips" not in said
-    assert os.listdir(home.work / "results" / "n-1,") == ["worker.log"]
-    assert _start(home).count("skips task") == 2
+    assert os.listdir(reused.work / "results" / "n-1,") == ["worker.log"]
+    assert _start(reused).count("skips task") == 2
 
 
 def test_a_gpu_that_only_a_killed_scheduler_named_is_forgotten_after_its_last_job(
@@ -350,9 +341,9 @@ def test_a_gpu_that_does_not_exist_is_refused_before_anything_runs(home: StokerH
 
 
 @pytest.mark.parametrize("gpu", ["[]", "[[]]", "'0'", "None", "2"])
-def test_a_configuration_without_gpus_is_refused_in_a_line(home: StokerHome, gpu: str) -> None:
-    write_project(home.work, config=f"config = {{'scheduler_config': {{'gpu': {gpu}}}}}")
-    ran = run_python(home, "main.py")
+def test_a_configuration_without_gpus_is_refused_in_a_line(reused: StokerHome, gpu: str) -> None:
+    write_project(reused.work, config=f"config = {{'scheduler_config': {{'gpu': {gpu}}}}}")
+    ran = run_python(reused, "main.py")
     assert ran.code == 1 and ran.err.count("\n") == 1
     assert ran.err.startswith("gpu_task_scheduler: ") and 'e.g. "gpu": ["0"]' in ran.err
 
@@ -367,16 +358,16 @@ def test_a_name_that_names_no_class_is_refused(name: str) -> None:
 
 
 def test_a_class_that_can_not_be_imported_fails_its_instances_with_the_reason(
-    home: StokerHome,
+    reused: StokerHome,
 ) -> None:
     main = """
 from config import config
 from gpu_task_scheduler.gpu_task_scheduler import GPUTaskScheduler
 GPUTaskScheduler(config=config, gpu_task_class="nowhere:MyGPUTask").start()
 """
-    write_project(home.work, config=ONE, main=main)
-    assert "ModuleNotFoundError: No module named 'nowhere'" in _start(home)
-    assert Path(home.work, "results/n-1,/worker.log").exists()
+    write_project(reused.work, config=ONE, main=main)
+    assert "ModuleNotFoundError: No module named 'nowhere'" in _start(reused)
+    assert Path(reused.work, "results/n-1,/worker.log").exists()
 
 
 def test_the_schedulers_log_tells_when_a_gpu_has_no_more_to_do(home: StokerHome) -> None:
@@ -390,10 +381,10 @@ def test_the_schedulers_log_tells_when_a_gpu_has_no_more_to_do(home: StokerHome)
     assert home.call("gpus")["gpus"] == [], "GPUs that it named are there as long as it is"
 
 
-def test_instances_may_be_asked_for_as_with_the_original(home: StokerHome) -> None:
+def test_instances_may_be_asked_for_as_with_the_original(reused: StokerHome) -> None:
     from gpu_task_scheduler.config_manager import ConfigManager
 
-    root = str(home.work / "results")
+    root = str(reused.work / "results")
     manager = ConfigManager(
         {
             "scheduler_config": {"gpu": ["0"], "result_root_folder": root},

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import re
 import signal
 import sys
 import tempfile
@@ -44,6 +45,8 @@ OFFERED: dict[str, Any] = {
     "preemptible": True, "yields": 1000, "signal": "USR2", "signal_before_ms": 300,
     "grace_ms": 1_000, "requeue": True, "retries": 10, "stuck_after": 0,
 }  # fmt: skip
+# By then an urgent job should have started: their time to save, their grace time and a second.
+SOON_MS = OFFERED["signal_before_ms"] + OFFERED["grace_ms"] + 1_000
 
 
 class GaveWay:
@@ -55,6 +58,7 @@ class GaveWay:
         self._own: dict[int, Path] = {}  # jobs that offer to give way, and where they write
         self._after: dict[int, int] = {}  # what comes after each of them
         self._urgent: list[int] = []
+        self._killed_at_ms: list[float] = []  # when there was no daemon to start anything
         self._killed: Counter[int] = Counter()
         self._did: Counter[str] = Counter()
 
@@ -120,17 +124,20 @@ class GaveWay:
             self._did["kill job"] += 1
 
     def _kill_daemon(self, jobs: list[dict[str, Any]]) -> None:
-        kill_and_wait(self._home.daemon_pid())
-        self._home.start()
+        self._kill_and_start(self._home.daemon_pid())
         self._did["kill daemon"] += 1
 
     def _kill_keeper(self, jobs: list[dict[str, Any]]) -> None:
         """And the daemon with it, so that it may be that nothing sees how jobs end."""
         daemon, keeper = self._home.daemon_pid(), self._home.keeper_pid()
-        for pid in (keeper, daemon):
-            kill_and_wait(pid)
-        self._home.start()
+        self._kill_and_start(keeper, daemon)
         self._did["kill keeper"] += 1
+
+    def _kill_and_start(self, *pids: int) -> None:
+        for pid in pids:
+            kill_and_wait(pid)
+        self._killed_at_ms.append(time.time() * 1000)
+        self._home.start()
 
     # ------------------------------------------------------------------ what came of it
 
@@ -138,7 +145,7 @@ class GaveWay:
         """None lost, none doubled, no wrong exit code."""
         home = self._home
         ended = {job["id"]: job for job in home.until_final(*self._own)}
-        gave_way = 0
+        gave_way: Counter[str] = Counter()  # for which job
         for job_id, own in self._own.items():
             job = ended[job_id]
             assert (job["state"], job["exit_code"]) == ("succeeded", 0), f"{job_id}: {job}"
@@ -146,8 +153,12 @@ class GaveWay:
             steps = [int(line) for line in lines_of(Path(job["checkpoint_dir"], "steps"))]
             assert steps == list(range(1, STEPS + 1)), f"job {job_id} did the steps {steps}"
             self._check_attempts(job, own)
-            gave_way += sum("gave way for job" in (a["reason"] or "") for a in job["attempts"])
-        for job in home.until_final(*self._urgent):
+            said = [
+                re.search(r"gave way for job (\d+)", a["reason"] or "") for a in job["attempts"]
+            ]
+            gave_way.update(found[1] for found in said if found is not None)
+        urgent = home.until_final(*self._urgent)
+        for job in urgent:
             # Only where its keeper was killed too, nothing may have seen its end.
             lost = job["state"] == "lost" and self._did["kill keeper"]
             assert lost or (job["state"], job["exit_code"]) == ("succeeded", 0), job
@@ -164,11 +175,34 @@ class GaveWay:
         assert "Traceback" not in home.log_text(), home.log_text()[-3000:]
         attempts = sum(job["attempt"] for job in ended.values())
         print(
-            f"{dict(self._did)}; {len(ended)} jobs, {attempts} attempts, of which {gave_way} gave "
-            "way for urgent jobs",
+            f"{dict(self._did)}; {len(ended)} jobs, {attempts} attempts, of which "
+            f"{gave_way.total()} gave way for urgent jobs\n"
+            + self._how_soon([job for job in urgent if str(job["id"]) in gave_way]),
             flush=True,
         )
         assert gave_way, "none gave way"
+
+    def _how_soon(self, urgent: list[dict[str, Any]]) -> str:
+        """How long urgent jobs waited for others to give way, where a daemon was there all along.
+
+        It is told and not checked: it depends on what else this machine has to do.
+        """
+        waited_ms = sorted(
+            job["started_at_ms"] - job["submitted_at_ms"]
+            for job in urgent
+            if job["state"] == "succeeded"
+            and not any(
+                job["submitted_at_ms"] <= killed <= job["started_at_ms"]
+                for killed in self._killed_at_ms
+            )
+        )
+        if not waited_ms:
+            return "no urgent job was started by a daemon that lived on"
+        late = sum(waited > SOON_MS for waited in waited_ms)
+        return (
+            f"{len(waited_ms)} urgent jobs waited for them {waited_ms[len(waited_ms) // 2]} ms "
+            f"(median), {waited_ms[-1]} ms at most; {late} more than {SOON_MS} ms"
+        )
 
     def _check_attempts(self, job: dict[str, Any], own: Path) -> None:
         noted = [line.split() for line in lines_of(own.with_suffix(".codes"))]

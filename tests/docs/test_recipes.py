@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,30 @@ COMMANDS = [one.text for block in BLOCKS if not block.title for one in commands_
 AS_WRITTEN = "--slice 2h --signal USR2@2m"
 # It is past its slice after a moment, so that it makes room as soon as another job waits.
 IN_SLICES = "--slice 60100ms --signal USR2@60s"
-EPOCHS = 200  # long enough to be interrupted, each takes milliseconds
+EPOCHS = 10
+# An attempt for which there is a file stays where it is before it has saved its third epoch, until
+# it is told to go on later, or killed. So it is interrupted in the middle on any machine.
+HOLD = """
+import os, select, sys, time
+
+seen = 0
+
+def hook(event, words):
+    if event == "os.rename" and os.environ["STOKER_CHECKPOINT_DIR"] in str(words[1]):
+        stay()
+
+def stay(seconds=0):
+    global seen
+    seen += 1
+    while seen == 3 and not getattr(sys.modules["__main__"], "told", False):
+        select.select([], [], [], 0.01)
+
+attempt = "{STOKER_JOB_ID}.{STOKER_ATTEMPT}" if "STOKER_JOB_ID" in os.environ else "none"
+if os.path.exists(os.path.join(os.environ["HELD"], attempt.format_map(os.environ))):
+    sys.addaudithook(hook)
+    if "submitit" in str(sys.orig_argv):
+        time.sleep = stay  # Its epochs save nothing, but wait.
+"""
 
 
 class Recipes:
@@ -35,13 +59,23 @@ class Recipes:
         for block in BLOCKS:
             if block.title:
                 (home.work / block.title).write_text(block.text)
+        (home.work / "sitecustomize.py").write_text(HOLD)
+        home.env["PYTHONPATH"] = f"{home.work}:{home.env['PYTHONPATH']}"
+        home.env["HELD"] = str(home.work / "held")
         home.start(gpus="0")
+
+    def hold(self, *attempts: int) -> None:
+        """Let these attempts of the first job stay in their third epoch."""
+        held = self.home.work / "held"
+        held.mkdir()
+        for attempt in attempts:
+            (held / f"1.{attempt}").touch()
 
     def add(self, program: str, result: str, slices: str, *words: str) -> int:
         """Queue what the page says of a program, with other slices and another result."""
         (text,) = (one for one in COMMANDS if one.startswith("stoker add") and program in one)
         assert AS_WRITTEN in text and text.endswith(" 3 model.pt")
-        text = text.replace(" 3 model.pt", f" {epochs_of(program)} {self.result(result)}")
+        text = text.replace(" 3 model.pt", f" {EPOCHS} {self.result(result)}")
         text = text.replace(AS_WRITTEN, slices).replace("\\\n", "")
         return self.home.add(*words, *shlex.split(text)[2:])
 
@@ -62,17 +96,25 @@ class Recipes:
 
         eventually(said, f"it says {words!r}", 300)
 
+    def worker(self, job: int, attempt: int, restart: int) -> int:
+        """The second worker of an attempt, as torchrun has started it for the nth time."""
+        said = {f"STOKER_JOB_ID={job}", f"STOKER_ATTEMPT={attempt}", "RANK=1"}
+        said |= {f"TORCHELASTIC_RESTART_COUNT={restart}"}
+        found = []
+        # Other tests have workers at the same time, whose jobs may have the same numbers.
+        for pid in processes_with(f"STOKER_HOME={self.home.home.root}".encode()):
+            with suppress(OSError):  # It may have ended by now.
+                if said <= set(Path(f"/proc/{pid}/environ").read_text().split("\0")):
+                    found.append(pid)
+        (pid,) = found
+        return pid
+
     def interrupt(self, job: int, attempt: int) -> None:
         """Once an attempt trains, let another job wait for its GPU until it has made room."""
         self.until_said(job, f"attempt {attempt}")
         other = self.home.submit("true", gpus=1)
         self.home.until_final(other)
         eventually(lambda: self.home.job(job)["attempt"] == attempt + 1, "it goes on")
-
-
-def epochs_of(program: str) -> int:
-    """How many a training has; the checkpoints of accelerate take longer than those of others."""
-    return EPOCHS // 4 if "accelerate" in program else EPOCHS
 
 
 @pytest.fixture
@@ -96,6 +138,7 @@ def test_a_recipe_in_slices_ends_with_the_weights_of_an_uninterrupted_run(
     recipes: Recipes, program: str
 ) -> None:
     home = recipes.home
+    recipes.hold(1, 2)
     sliced = recipes.add(program, "sliced", IN_SLICES)
     whole = recipes.add(program, "whole", AS_WRITTEN, "--gpus", "0")
     recipes.interrupt(sliced, 1)
@@ -108,7 +151,7 @@ def test_a_recipe_in_slices_ends_with_the_weights_of_an_uninterrupted_run(
     ], home.log_of(sliced)  # fmt: skip
     assert (alone["state"], alone["attempt"]) == ("succeeded", 1)
     first, second, third = went_on(recipes, sliced)
-    assert 0 == first < second < third < epochs_of(program)
+    assert 0 == first < second < third < EPOCHS
     assert recipes.result("sliced").read_bytes() == recipes.result("whole").read_bytes()
 
 
@@ -116,12 +159,13 @@ def test_torchrun_restarts_dead_workers_itself_and_stoker_goes_on_when_it_gives_
     recipes: Recipes,
 ) -> None:
     home = recipes.home
+    recipes.hold(1, 2)
     sliced = recipes.add("train_torchrun.py", "sliced", IN_SLICES)
     whole = recipes.add("train_torchrun.py", "whole", AS_WRITTEN, "--gpus", "0")
     recipes.interrupt(sliced, 1)
     for restart in (0, 1):  # The page allows one.
         recipes.until_said(sliced, f"attempt 2, restart {restart}")
-        kill_and_wait(worker(sliced, 2, restart))
+        kill_and_wait(recipes.worker(sliced, 2, restart))
     ended, alone = home.until_final(sliced, whole)
     assert [(one["state"], one["exit_code"]) for one in ended["attempts"]] == [
         ("requeued", 75), ("failed", 1), ("succeeded", 0),
@@ -130,18 +174,6 @@ def test_torchrun_restarts_dead_workers_itself_and_stoker_goes_on_when_it_gives_
     epochs = went_on(recipes, sliced)
     assert len(epochs) == 4 and epochs == sorted(epochs) and epochs[0] == 0 < epochs[1]
     assert recipes.result("sliced").read_bytes() == recipes.result("whole").read_bytes()
-
-
-def worker(job: int, attempt: int, restart: int) -> int:
-    """The second worker of an attempt, as torchrun has started it for the nth time."""
-    said = {f"STOKER_JOB_ID={job}", f"STOKER_ATTEMPT={attempt}", "RANK=1"}
-    said |= {f"TORCHELASTIC_RESTART_COUNT={restart}"}
-    (pid,) = (
-        pid
-        for pid in processes_with(b"RANK=1")
-        if said <= set(Path(f"/proc/{pid}/environ").read_text().split("\0"))
-    )
-    return pid
 
 
 def test_a_callable_of_submitit_goes_on_with_what_its_checkpoint_returns(
@@ -154,7 +186,8 @@ def test_a_callable_of_submitit_goes_on_with_what_its_checkpoint_returns(
     path.write_text(
         text.replace('slice="2h", signal="USR2@2m"', 'slice="60.1s", signal="USR2@60s"')
     )
-    words = [str(recipes.python), "submit.py", "100", str(recipes.result("sliced"))]
+    recipes.hold(1, 2)
+    words = [str(recipes.python), "submit.py", "20", str(recipes.result("sliced"))]
     with subprocess.Popen(words, cwd=home.work, env=home.env, stdout=-1, text=True) as waits:
         eventually(home.jobs, "it is queued", 60)
         recipes.interrupt(1, 1)
@@ -167,7 +200,7 @@ def test_a_callable_of_submitit_goes_on_with_what_its_checkpoint_returns(
         ("requeued", 144), ("requeued", 144), ("succeeded", 0),
     ]  # fmt: skip
     whole = recipes.result("whole")
-    script = f"import submit; print(submit.Training()(100, {str(whole)!r}))"
+    script = f"import submit; print(submit.Training()(20, {str(whole)!r}))"
     env = home.env | {"STOKER_ATTEMPT": "1"}
     alone = subprocess.check_output(
         [recipes.python, "-c", script], cwd=home.work, env=env, text=True

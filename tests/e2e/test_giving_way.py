@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -140,27 +141,32 @@ def test_an_urgent_job_for_which_none_can_give_way_says_so(stoker: StokerHome) -
     )
 
 
-def test_the_setting_makes_jobs_urgent_by_their_priority(stoker: StokerHome) -> None:
-    stoker.stoker("config", "set", "urgent-from", "-10")
-    said = [
-        (("--priority", "-10"), True),
-        (("--priority", "-9"), False),
-        (("--priority", "-10", "--no-urgent"), False),
-        (("--priority", "-10", "--preemptible"), False),
-        (("--priority", "5", "--urgent"), True),
+def test_the_setting_makes_jobs_urgent_by_their_priority(reused: StokerHome) -> None:
+    reused.call("config_set", name="urgent-from", value="-10")
+    said: list[tuple[dict[str, Any], bool]] = [
+        ({"priority": -10}, True),
+        ({"priority": -9}, False),
+        ({"priority": -10, "urgent": False}, False),
+        ({"priority": -10, "preemptible": True}, False),
+        ({"priority": 5, "urgent": True}, True),
     ]
-    jobs = [stoker.add("--hold", *words, "--", "true") for words, _ in said]
-    assert [stoker.job(job)["urgent"] for job in jobs] == [urgent for _, urgent in said]
-    stoker.stoker("edit", *map(str, jobs), "--priority", "-11")
-    assert [stoker.job(job)["urgent"] for job in jobs] == [True, True, False, False, True]
-    stoker.stoker("edit", *map(str, jobs[:4]), "--priority", "0")
-    assert [stoker.job(job)["urgent"] for job in jobs] == [False, False, False, False, True]
+    jobs = [reused.submit("true", hold=True, **fields) for fields, _ in said]
+
+    def urgent(*ids: int) -> list[bool]:
+        return [reused.job(job)["urgent"] for job in ids]
+
+    def edit(priority: int, *ids: int) -> None:
+        reused.call("edit", select={"ids": [*map(str, ids)]}, changes={"priority": priority})
+
+    assert urgent(*jobs) == [expected for _, expected in said]
+    edit(-11, *jobs)
+    assert urgent(*jobs) == [True, True, False, False, True]
+    edit(0, *jobs[:4])
+    assert urgent(*jobs) == [False, False, False, False, True]
     rows = "\n".join(json.dumps({"command": "true", "priority": p, "hold": True}) for p in (-20, 0))
-    (stoker.work / "jobs.jsonl").write_text(rows)
-    before = set(stoker.jobs())
-    stoker.stoker("batch", "jobs.jsonl")
-    new = sorted(set(stoker.jobs()) - before)
-    assert [stoker.job(job)["urgent"] for job in new] == [True, False]
+    (reused.work / "jobs.jsonl").write_text(rows)
+    reused.stoker("batch", "jobs.jsonl", "--no-wait")
+    assert urgent(jobs[-1] + 1, jobs[-1] + 2) == [True, False]
 
 
 def test_a_restart_of_the_daemon_neither_forgets_nor_repeats_a_stop(stoker: StokerHome) -> None:

@@ -100,7 +100,7 @@ def test_what_is_best_need_not_be_said_if_one_name_tells_it(stoker: StokerHome) 
     assert "lr=1" in shown.out and "loss is taken to be minimized" in shown.err
     sweep(stoker, "lr=2,1", TRAIN, "--name", "two")
     asked = stoker.cli("results", "best", "two")
-    assert asked.code == 2 and "acc, loss" in asked.err and "--maximize acc" in asked.err
+    assert asked.code == 2 and "loss, acc" in asked.err and "--minimize loss" in asked.err
 
 
 def test_repeats_are_put_together(stoker: StokerHome) -> None:

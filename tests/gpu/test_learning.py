@@ -191,14 +191,17 @@ def test_the_course_of_gpus_and_jobs_is_kept_for_plots(box: Box) -> None:
 
 
 def test_the_course_of_a_job_that_runs_goes_on_after_a_restart(box: Box) -> None:
-    job = box.train(*long_run("3G"), mem="auto")
+    job = box.train(*long_run("3G"), "--gpus", "2", mem="auto", gpus=2)
 
-    def course() -> list[int]:
-        found: list[int] = box.call("job_history", job_id=job)["at_ms"]
+    def course(on_gpu: str | None = None) -> list[int]:
+        history = box.call("job_history", job_id=job)
+        found: list[int] = (history if on_gpu is None else history["gpus"][on_gpu])["at_ms"]
         return found
 
     eventually(lambda: len(course()) > 3, "some of it was seen")
-    before = course()
+    before, parts = course(), {gpu: course(gpu) for gpu in ("0", "1")}
     box.stoker("daemon", "restart")
     eventually(lambda: len(course()) > len(before), "it goes on")
     assert course()[: len(before)] == before
+    for gpu, seen in parts.items():
+        assert len(seen) > 2 and course(gpu)[: len(seen)] == seen, "so does that of each GPU"

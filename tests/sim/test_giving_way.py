@@ -27,7 +27,7 @@ def stops(run: Simulation) -> list[ev.StopRequested]:
     return [event for event in told if event.cause is Cause.GAVE_WAY and event.detail]
 
 
-def test_jobs_that_gave_way_end_and_nothing_gives_way_that_did_not_offer_it() -> None:
+def test_only_offered_jobs_give_way_and_end_and_lose_no_more_than_since_they_saved() -> None:
     lost: list[int] = []
     for seed in SEEDS:
         run = Simulation(seed, 150, faults=OFTEN)

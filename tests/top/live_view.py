@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -11,20 +12,21 @@ from textual.app import App
 from textual.pilot import Pilot
 
 from own_loop import run_apart
-from stoker.api.paths import Home
 from stoker.top.app import Top
 from stoker.top.confirmation import Confirmation
 from stoker.top.paint import BLOCKS, plain
 from stoker.top.rows import Rows
+from stoker_home import StokerHome
 from waiting import PATIENCE_S
 
 
 class LiveView:
     """What somebody at the keyboard can do and see."""
 
-    def __init__(self, app: Top, pilot: Pilot[None]) -> None:
+    def __init__(self, app: Top, pilot: Pilot[None], first_id: int) -> None:
         self.app = app
         self._pilot = pilot
+        self._first_id = first_id  # Ids are told and asked for as if it were 1.
 
     async def press(self, *keys: str) -> None:
         """Press keys, one after the other."""
@@ -50,11 +52,13 @@ class LiveView:
             await asyncio.sleep(0.01)
 
     async def until_text(self, text: str) -> None:
-        """Wait until a text is on the screen."""
+        """Wait until a text is on the screen, in which #1 is the id of the first job."""
+        text = self._with_ids(text)
         await self.until(lambda: any(text in line for line in self.lines), f"no {text!r} in")
 
     async def until_gone(self, text: str) -> None:
-        """Wait until a text is not on the screen any more."""
+        """Wait until such a text is not on the screen any more."""
+        text = self._with_ids(text)
         await self.until(lambda: not any(text in line for line in self.lines), f"{text!r} still in")
 
     async def until_cursor(self, job_id: int) -> None:
@@ -65,6 +69,9 @@ class LiveView:
         """Wait until these jobs are in sight, in this order."""
         await self.until(lambda: self.ids == list(ids), f"not {ids} in")
 
+    def _with_ids(self, text: str) -> str:
+        return re.sub(r"#(\d+)", lambda nth: str(self._first_id + int(nth[1]) - 1), text)
+
     @property
     def lines(self) -> list[str]:
         """What is on the screen, from top to bottom."""
@@ -72,9 +79,8 @@ class LiveView:
         found = [plain(line) for rows in screen.query(Rows) if rows.display for line in rows.shown]
         if isinstance(screen, Confirmation):
             return screen.text
-        if self.app.filter_line.display:
-            found.append(f"filter: {self.app.filter_line.text}")
-        return found
+        typed = [line for line in (self.app.filter_line, self.app.gpu_line) if line.display]
+        return found + [f"{line.label}: {line.text}" for line in typed]
 
     @property
     def jobs(self) -> list[str]:
@@ -84,14 +90,15 @@ class LiveView:
     @property
     def ids(self) -> list[int]:
         """The ids in the list, as far as it has come."""
-        return [int(row[1:].split()[0]) for row in self.jobs if not row.startswith("  ...")]
+        shown = [row for row in self.jobs if not row.startswith("  ...")]
+        return [int(row[1:].split()[0]) - self._first_id + 1 for row in shown]
 
     @property
     def cursor(self) -> int | None:
         """The id of the job under the cursor, as it is drawn."""
         for line in self.app.table.shown[1:]:
             if line and "reverse" in line[0][1] and not plain(line).startswith("  ..."):
-                return int(plain(line)[1:].split()[0])
+                return int(plain(line)[1:].split()[0]) - self._first_id + 1
         return None
 
     @property
@@ -102,14 +109,17 @@ class LiveView:
 
 
 def drive(
-    home: Home, scenario: Callable[[LiveView], Awaitable[None]], columns: int = 80, rows: int = 24
+    stoker: StokerHome,
+    scenario: Callable[[LiveView], Awaitable[None]],
+    columns: int = 80,
+    rows: int = 24,
 ) -> App[None]:
-    """Run the live view on a home, and somebody at its keyboard."""
-    app = Top(home, BLOCKS)
+    """Run the live view on a Stoker, and somebody at its keyboard."""
+    app = Top(stoker.home, BLOCKS)
 
     async def run() -> None:
         async with app.run_test(size=(columns, rows)) as pilot:
-            await scenario(LiveView(app, pilot))
+            await scenario(LiveView(app, pilot, stoker.first_id))
 
     run_apart(run())
     app.feed.join(PATIENCE_S)

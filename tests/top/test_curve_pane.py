@@ -22,8 +22,8 @@ def head(view: LiveView) -> str:
     return plain(view.app.curve_pane.shown[0]) if view.app.curve_pane.shown else ""
 
 
-def test_a_curve_is_beside_the_log_where_there_is_room_and_else_below(stoker: StokerHome) -> None:
-    stoker.until_final(stoker.submit("sh", "-c", TRAINING))
+def test_a_curve_is_beside_the_log_where_there_is_room_and_else_below(reused: StokerHome) -> None:
+    reused.until_final(reused.submit("sh", "-c", TRAINING))
 
     async def scenario(view: LiveView) -> None:
         await view.until_ids(1)
@@ -41,11 +41,11 @@ def test_a_curve_is_beside_the_log_where_there_is_room_and_else_below(stoker: St
         picture = "\n".join(view.lines)
         assert "loss 0.25" in picture and "epoch 4" in picture
 
-    drive(stoker.home, scenario, 120, 40)
+    drive(reused, scenario, 120, 40)
 
 
-def test_m_shows_one_metric_after_the_other_and_then_none(stoker: StokerHome) -> None:
-    stoker.until_final(stoker.submit("sh", "-c", TRAINING))
+def test_m_shows_one_metric_after_the_other_and_then_none(reused: StokerHome) -> None:
+    reused.until_final(reused.submit("sh", "-c", TRAINING))
 
     async def scenario(view: LiveView) -> None:
         await view.until_ids(1)
@@ -59,13 +59,13 @@ def test_m_shows_one_metric_after_the_other_and_then_none(stoker: StokerHome) ->
         await view.press("l")
         assert not view.app.curve_pane.display and not view.app.output.display
 
-    drive(stoker.home, scenario, 120, 40)
+    drive(reused, scenario, 120, 40)
 
 
-def test_a_curve_grows_with_its_job(stoker: StokerHome) -> None:
-    log = stoker.work / "out.txt"
-    stoker.submit("sleep", "600", out=str(log))
-    stoker.until_pid(1)
+def test_a_curve_grows_with_its_job(reused: StokerHome) -> None:
+    log = reused.work / "out.txt"
+    reused.submit("sleep", "600", out=str(log))
+    reused.until_pid(reused.nth(1))
 
     def say(epoch: int, loss: float) -> None:
         with log.open("a", encoding="utf-8") as file:
@@ -74,19 +74,19 @@ def test_a_curve_grows_with_its_job(stoker: StokerHome) -> None:
     async def scenario(view: LiveView) -> None:
         await view.until_ids(1)
         await view.press("l")
-        await view.until_text("log of job 1, running, following")
+        await view.until_text("log of job #1, running, following")
         say(1, 0.9)
         say(2, 0.7)
         await view.until(lambda: "loss 0.7 at step 2" in head(view))
         say(3, 0.4)
         await view.until(lambda: "loss 0.4 at step 3" in head(view))
 
-    drive(stoker.home, scenario, 120, 40)
+    drive(reused, scenario, 120, 40)
 
 
-def test_without_a_metric_there_is_no_pane_and_m_says_so(stoker: StokerHome) -> None:
-    stoker.until_final(stoker.submit("sh", "-c", TRAINING))
-    stoker.until_final(stoker.submit("echo", "nothing to measure"))
+def test_without_a_metric_there_is_no_pane_and_m_says_so(reused: StokerHome) -> None:
+    reused.until_final(reused.submit("sh", "-c", TRAINING))
+    reused.until_final(reused.submit("echo", "nothing to measure"))
 
     async def scenario(view: LiveView) -> None:
         await view.until_ids(2, 1)
@@ -94,14 +94,14 @@ def test_without_a_metric_there_is_no_pane_and_m_says_so(stoker: StokerHome) -> 
         await view.until(lambda: view.pane == ["nothing to measure"])
         assert view.app.log_pane.size.width == 120 and not view.app.curve_pane.display
         await view.press("m")
-        await view.until_text("job 2 has no metrics so far")
+        await view.until_text("job #2 has no metrics so far")
         await view.press("tab", "j")
         await view.until(lambda: "loss 0.25" in head(view))
         await view.press("k")
         await view.until(lambda: not view.app.curve_pane.display)
         assert view.app.log_pane.size.width == 120
 
-    drive(stoker.home, scenario, 120, 40)
+    drive(reused, scenario, 120, 40)
 
 
 def of(values: Sequence[float], name: str) -> Curve:

@@ -9,14 +9,20 @@ from top.live_view import LiveView, drive
 
 
 def test_a_daemon_that_was_stopped_is_waited_for_and_not_brought_back(stoker: StokerHome) -> None:
-    stoker.submit("sleep", "600", name="goes-on")
-    stoker.until_state(1, "running")
+    log = stoker.work / "out.txt"
+    stoker.submit("sleep", "600", name="goes-on", out=str(log))
+    stoker.until_pid(1)
 
     async def scenario(view: LiveView) -> None:
         await view.until_ids(1)
+        await view.press("l")
+        await view.until_text("running, following")
         await asyncio.to_thread(stoker.stoker, "daemon", "stop")
         await view.until_text("the daemon was stopped; `stoker daemon start` brings it back")
         assert view.ids == [1], "what was known stays on the screen"
+        log.write_text("still here\n", encoding="utf-8")
+        await view.until(lambda: view.pane == ["still here"], "its log is followed")
+        await view.press("l")
         await view.press("h")
         await view.until_text("only waiting jobs")
         await view.press("c", "y")
@@ -27,7 +33,7 @@ def test_a_daemon_that_was_stopped_is_waited_for_and_not_brought_back(stoker: St
         await asyncio.to_thread(stoker.submit, "true", name="new")
         await view.until(lambda: 2 in view.ids)
 
-    drive(stoker.home, scenario)
+    drive(stoker, scenario)
     assert stoker.job(1)["state"] == "running"
 
 
@@ -44,29 +50,12 @@ def test_a_daemon_that_died_is_started_again(stoker: StokerHome) -> None:
         await view.until_ids(1, 2)
         assert not view.app.lost
 
-    drive(stoker.home, scenario)
-
-
-def test_a_log_is_followed_while_the_daemon_is_away(stoker: StokerHome) -> None:
-    log = stoker.work / "out.txt"
-    stoker.submit("sleep", "600", out=str(log))
-    stoker.until_pid(1)
-
-    async def scenario(view: LiveView) -> None:
-        await view.until_ids(1)
-        await view.press("l")
-        await view.until_text("running, following")
-        await asyncio.to_thread(stoker.stoker, "daemon", "stop")
-        await view.until_text("the daemon was stopped")
-        log.write_text("still here\n", encoding="utf-8")
-        await view.until(lambda: view.pane == ["still here"])
-
-    drive(stoker.home, scenario)
+    drive(stoker, scenario)
 
 
 def test_the_view_starts_a_daemon_if_there_is_none(home: StokerHome) -> None:
     async def scenario(view: LiveView) -> None:
         await view.until_text("no jobs")
 
-    drive(home.home, scenario)
+    drive(home, scenario)
     assert home.call("hello")["pid"]

@@ -10,12 +10,14 @@ from hypothesis import strategies as st
 
 from stoker.core.model import FINAL, JobState
 from stoker.top.actions import CANCEL, RETRY
-from stoker.top.feed import View, in_steps
-from stoker.top.filter_line import wanted
+from stoker.top.feed import in_steps
+from stoker.top.frame import KEYS as KEY_WORDS
 from stoker.top.frame import key_lines, list_title, listed, summary
 from stoker.top.gpu_rows import gpu_lines, memory_bar, memory_words, spark
-from stoker.top.job_rows import JobColumns
+from stoker.top.job_rows import STATE_STYLES, JobColumns
+from stoker.top.keys import KEYS
 from stoker.top.paint import BLOCKS, LETTERS, fitted, plain, pointed_at, printed, width, wrapped
+from stoker.top.strips import style_of
 from unit.scripted_daemon import job
 
 GPU: dict[str, Any] = {
@@ -97,6 +99,21 @@ def test_a_spark_line_ends_with_now_and_leaves_gaps() -> None:
     assert plain(spark([0, None, 100, 250, -3], 6, BLOCKS)) == " ▁ ██▁"
     assert plain(spark([], 3, BLOCKS)) == "   "
     assert plain(spark(range(100), 2, LETTERS)) == "##"
+
+
+def test_bars_are_coloured_by_load_and_every_colour_reaches_both_kinds_of_terminal() -> None:
+    assert spark([5, 9, None, 50, 95], 6, BLOCKS) == [
+        (" ", ""), ("▁▂", "dim"), (" ", ""), ("▅", "green"), ("█", "red"),
+    ]  # fmt: skip
+    full = MEASURED | {"used_mib": 81_920, "ours_mib": 70_000, "others_mib": 11_920}
+    assert [style for _, style in memory_bar(full, 8, BLOCKS)] == ["red", "magenta"]
+    declared = {"id": "0", "memory_mib": 81_920, "reserved_mib": 8_192}
+    assert memory_bar(declared, 10, BLOCKS)[0] == ("░", "green")
+    assert memory_bar(declared | {"reserved_mib": 0}, 10, BLOCKS) == [("·" * 10, "dim")]
+    styles = {word for style in STATE_STYLES.values() for word in style.split()}
+    for word in styles - {"bold", "dim"}:
+        assert style_of(word).color, word
+        assert printed([("x", word)], colours=True) != "x"
 
 
 def test_use_over_time_is_drawn_in_steps_that_begin_at_fixed_moments() -> None:
@@ -185,6 +202,27 @@ def test_a_job_takes_exactly_its_row(
     assert plain(line).isprintable()
 
 
+def test_every_key_has_a_word_on_two_lines_of_eighty_columns() -> None:
+    lines = [plain(line) for line in key_lines(80)]
+    assert len(lines) == 2
+    shown = {words.rpartition(" ")[0] for line in lines for words in line.strip().split("  ")}
+    assert shown == {key for key, _ in KEY_WORDS}
+    bound = {one for keys, _ in KEYS for one in keys.split(",")}
+    spoken = {"?": "question_mark", "/": "slash", "Esc": "escape", "+ -": "plus"}
+    assert {spoken.get(key, key.lower()) for key in shown} <= bound
+
+
+def test_where_there_is_room_a_job_says_when_it_should_start() -> None:
+    def text(columns: int, starts_at_ms: int | None) -> str:
+        table, view = JobColumns(columns, 7), job(7, "waiting")
+        line = table.line(view, 1000, marked=False, glyphs=BLOCKS, starts_at_ms=starts_at_ms)
+        return plain(table.title()) + plain(line)
+
+    assert "STARTS" in text(110, None) and " in 40m " in text(110, 2_431_000)
+    assert " soon " in text(110, 500)
+    assert "STARTS" not in text(109, 2_431_000) and "40m" not in text(109, 2_431_000)
+
+
 @pytest.mark.parametrize("state", ["waiting", "held", "submitted"])
 def test_a_job_that_was_queued_again_has_waited_since_then_and_has_no_gpu(state: str) -> None:
     day_ms = 86_400_000
@@ -246,20 +284,3 @@ def test_wrapping_loses_nothing_but_what_can_have_no_room(
     if columns >= 4:
         kept = "".join(plain(row) for row in rows).replace(" ", "")
         assert kept == plain(line).replace(" ", "")
-
-
-@pytest.mark.parametrize(
-    ("typed", "meaning"),
-    [
-        ("", View()),
-        ("lr  vit", View("lr vit")),
-        ("state:fail", View(states=("failed",))),
-        ("state:run,wait x", View("x", ("running", "waiting"))),
-        ("state:", View()),
-        ("state:nonsense", View("state:nonsense")),
-        ("group:a user:b", View(group="a", user="b")),
-        ("group: a:b", View("group: a:b")),
-    ],
-)
-def test_the_words_of_a_filter(typed: str, meaning: View) -> None:
-    assert wanted(typed) == meaning

@@ -12,10 +12,10 @@ from top.live_view import LiveView, drive
 from waiting import eventually
 
 
-def test_l_follows_a_log_as_it_grows_and_closes_it(stoker: StokerHome) -> None:
-    log = stoker.work / "out.txt"
-    stoker.submit("sleep", "600", name="talks", out=str(log))
-    stoker.until_state(1, "running")
+def test_l_follows_a_log_as_it_grows_and_closes_it(reused: StokerHome) -> None:
+    log = reused.work / "out.txt"
+    reused.submit("sleep", "600", name="talks", out=str(log))
+    reused.until_state(reused.nth(1), "running")
 
     def say(text: str) -> None:
         with log.open("a", encoding="utf-8") as file:
@@ -24,7 +24,7 @@ def test_l_follows_a_log_as_it_grows_and_closes_it(stoker: StokerHome) -> None:
     async def scenario(view: LiveView) -> None:
         await view.until_ids(1)
         await view.press("l")
-        await view.until_text("log of job 1, running, following")
+        await view.until_text("log of job #1, running, following")
         say("one\ntwo")
         await view.until(lambda: view.pane == ["one", "two"])
         say(" and a half\n" + "".join(f"line {number}\n" for number in range(100)))
@@ -44,11 +44,11 @@ def test_l_follows_a_log_as_it_grows_and_closes_it(stoker: StokerHome) -> None:
         await view.press("l")
         assert view.pane == []
 
-    drive(stoker.home, scenario)
+    drive(reused, scenario)
 
 
-def test_the_log_of_the_next_attempt_follows_that_of_the_last(stoker: StokerHome) -> None:
-    stoker.submit("sh", "-c", "echo attempt $STOKER_ATTEMPT; exit 1", retries=1)
+def test_the_log_of_the_next_attempt_follows_that_of_the_last(reused: StokerHome) -> None:
+    reused.submit("sh", "-c", "echo attempt $STOKER_ATTEMPT; exit 1", retries=1)
 
     async def scenario(view: LiveView) -> None:
         await view.until_ids(1)
@@ -56,23 +56,23 @@ def test_the_log_of_the_next_attempt_follows_that_of_the_last(stoker: StokerHome
         await view.until(lambda: view.pane == ["attempt 2"])
         await view.until_text("failed, exit code 1, attempt 2")
 
-    drive(stoker.home, scenario)
+    drive(reused, scenario)
 
 
-def test_a_job_that_waits_has_no_log_yet(stoker: StokerHome) -> None:
-    stoker.submit("sleep", "600", hold=True)
+def test_a_job_that_waits_has_no_log_yet(reused: StokerHome) -> None:
+    reused.submit("sleep", "600", hold=True)
 
     async def scenario(view: LiveView) -> None:
         await view.until_ids(1)
         await view.press("l")
         await view.until_text("no log yet")
 
-    drive(stoker.home, scenario)
+    drive(reused, scenario)
 
 
-def test_with_the_keyboard_in_the_list_the_log_goes_along(stoker: StokerHome) -> None:
+def test_with_the_keyboard_in_the_list_the_log_goes_along(reused: StokerHome) -> None:
     for number in (1, 2, 3):
-        stoker.until_final(stoker.submit("echo", f"job {number}"))
+        reused.until_final(reused.submit("echo", f"job {number}"))
 
     async def scenario(view: LiveView) -> None:
         await view.until_ids(3, 2, 1)
@@ -83,7 +83,7 @@ def test_with_the_keyboard_in_the_list_the_log_goes_along(stoker: StokerHome) ->
         await view.press("j")
         await view.until(lambda: view.pane == ["job 1"])
 
-    drive(stoker.home, scenario)
+    drive(reused, scenario)
 
 
 HOSTILE = (
@@ -95,12 +95,12 @@ HOSTILE = (
 )
 
 
-def test_hostile_text_is_only_text(stoker: StokerHome) -> None:
-    log = stoker.work / "out.txt"
+def test_hostile_text_is_only_text(reused: StokerHome) -> None:
+    log = reused.work / "out.txt"
     log.write_bytes(HOSTILE)
-    job_id = stoker.submit("sleep", "600", name="[red]<b>", out=str(stoker.work / "other.txt"))
-    stoker.until_pid(job_id)
-    (stoker.work / "other.txt").write_bytes(HOSTILE)
+    job_id = reused.submit("sleep", "600", name="[red]<b>", out=str(reused.work / "other.txt"))
+    reused.until_pid(job_id)
+    (reused.work / "other.txt").write_bytes(HOSTILE)
 
     async def scenario(view: LiveView) -> None:
         await view.until_ids(1)
@@ -113,38 +113,38 @@ def test_hostile_text_is_only_text(stoker: StokerHome) -> None:
         picture = view.app.export_screenshot()
         assert "\x1b" not in picture and "{markup}&lt;b&gt;&amp;amp;" in picture
 
-    drive(stoker.home, scenario)
+    drive(reused, scenario)
 
 
-def test_progress_bars_are_shown_in_their_last_state(stoker: StokerHome) -> None:
-    stoker.until_final(stoker.submit("printf", r"a\rb\rdone 1\na\r\nx\ry 50%%"))
+def test_progress_bars_are_shown_in_their_last_state(reused: StokerHome) -> None:
+    reused.until_final(reused.submit("printf", r"a\rb\rdone 1\na\r\nx\ry 50%%"))
 
     async def scenario(view: LiveView) -> None:
         await view.until_ids(1)
         await view.press("l")
         await view.until(lambda: view.pane == ["done 1", "a", "y 50%"])
 
-    drive(stoker.home, scenario)
+    drive(reused, scenario)
 
 
-def test_a_log_of_a_hundred_megabytes_is_shown_at_once(stoker: StokerHome) -> None:
+def test_a_log_of_a_hundred_megabytes_is_shown_at_once(reused: StokerHome) -> None:
     script = "head -c 100000000 /dev/zero | tr '\\0' 'x' | fold -w 99; echo; echo the end"
-    stoker.until_final(stoker.submit("sh", "-c", script))
+    reused.until_final(reused.submit("sh", "-c", script))
 
     async def scenario(view: LiveView) -> None:
         await view.until_ids(1)
         await view.press("l")
         await view.until(lambda: view.pane[-1:] == ["the end"])
         await view.press("g")
-        assert view.pane[0] == "earlier lines: stoker logs --all 1"
+        assert view.pane[0] == f"earlier lines: stoker logs --all {reused.nth(1)}"
         assert len(view.app.log_pane._all) < 3 * MOST_LINES
 
-    drive(stoker.home, scenario)
+    drive(reused, scenario)
 
 
-def test_lines_that_are_too_long_for_the_pane_go_on_below(stoker: StokerHome) -> None:
+def test_lines_that_are_too_long_for_the_pane_go_on_below(reused: StokerHome) -> None:
     text = "0123456789" * 10 + "火" * 50
-    stoker.until_final(stoker.submit("echo", text))
+    reused.until_final(reused.submit("echo", text))
 
     async def scenario(view: LiveView) -> None:
         await view.until_ids(1)
@@ -155,7 +155,7 @@ def test_lines_that_are_too_long_for_the_pane_go_on_below(stoker: StokerHome) ->
         await view.until(lambda: all(len(line) <= 40 for line in view.pane))
         assert "".join(view.pane) == text
 
-    drive(stoker.home, scenario)
+    drive(reused, scenario)
 
 
 def test_an_emptied_file_is_read_anew_and_a_missing_one_is_waited_for(
@@ -201,13 +201,13 @@ def test_a_line_without_end_is_cut_and_that_is_said() -> None:
     assert len(line) < 20_000 and line.endswith("bytes more")
 
 
-def test_the_pane_is_closed_with_the_view(stoker: StokerHome) -> None:
-    stoker.submit("sleep", "600")
+def test_the_pane_is_closed_with_the_view(reused: StokerHome) -> None:
+    reused.submit("sleep", "600")
 
     async def scenario(view: LiveView) -> None:
         await view.until_ids(1)
         await view.press("l")
-        await view.until_text("log of job 1")
+        await view.until_text("log of job #1")
 
-    app = drive(stoker.home, scenario)
+    app = drive(reused, scenario)
     assert isinstance(app, Top) and app.log_pane.job_id is None

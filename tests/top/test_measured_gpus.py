@@ -10,7 +10,7 @@ from top.live_view import LiveView, drive
 from waiting import eventually
 
 
-def test_use_memory_temperature_and_power_are_shown_as_they_change(box: Box) -> None:
+def test_use_memory_temperature_power_and_faults_are_shown_as_they_change(box: Box) -> None:
     box.driver.set_reading(1, utilisation=83, temperature_c=71, power_w=212.5)
 
     async def scenario(view: LiveView) -> None:
@@ -20,8 +20,10 @@ def test_use_memory_temperature_and_power_are_shown_as_they_change(box: Box) -> 
         box.driver.set_reading(1, utilisation=7, temperature_c=40, power_w=60)
         await view.until_text("40°C  60W free")
         await view.until(lambda: any(bar in view.lines[3] for bar in "▂▃▄▅▆▇"), "use over time")
+        box.driver.fault(1, GPU_IS_LOST)
+        await view.until_text("fault")
 
-    drive(box.home, scenario)
+    drive(box, scenario)
 
 
 def test_what_our_jobs_use_and_what_others_use_are_told_apart(box: Box) -> None:
@@ -41,18 +43,9 @@ def test_what_our_jobs_use_and_what_others_use_are_told_apart(box: Box) -> None:
             assert "▒" in others and "█" not in others
             assert f"sleep 1000 {stranger.pid}" in others
 
-        drive(box.home, scenario, columns=200)
+        drive(box, scenario, columns=200)
         once = box.stoker("top", "--once")
         assert "█ours ▒others" in once and "in use" in once
     finally:
         stranger.kill()
         stranger.wait()
-
-
-def test_a_gpu_that_is_lost_says_so(box: Box) -> None:
-    async def scenario(view: LiveView) -> None:
-        await view.until_text("free")
-        box.driver.fault(1, GPU_IS_LOST)
-        await view.until_text("fault")
-
-    drive(box.home, scenario)

@@ -159,6 +159,19 @@ def test_the_floor_holds_for_the_next_attempt_and_its_kind_is_known_to_need_more
     assert (known.max_mib, known.ooms) == (4 * GIB * 6 // 5, 1)
 
 
+@pytest.mark.parametrize("said_mib", [None, 4 * GIB])
+def test_a_first_run_that_ran_out_of_memory_tells_the_others_of_its_kind(
+    said_mib: int | None,
+) -> None:
+    scene = Scene(1, gib=24)
+    scene.running(mem(11))
+    job = scene.running(Need(kind="train", mem_mib=said_mib))
+    had = scene.gpu("0").held_by[job].memory.mib
+    scene.apply(ev.AttemptExited(scene.now, job, 1, _FAILED, out_of_memory=True))
+    known = scene.state.profiles["train"]
+    assert (known.max_mib, known.count, known.ooms) == (had * 6 // 5, 0, 1)
+
+
 def test_what_a_job_ran_out_of_counts_no_more_once_it_needs_something_else() -> None:
     scene = Scene(1, gib=24)
     job = scene.running(mem(4))
@@ -249,17 +262,23 @@ def test_a_scout_whose_work_is_hidden_by_its_neighbours_settles_later_by_its_mem
         (40, True, 100, None),  # it may have been asked for much more
         (40, False, 75, None),  # the neighbour may still load
         (0, True, 100, 100),  # a neighbour that uses nothing takes nothing away
+        (40, None, 75, None),  # the neighbour has just ended: this is not known yet
     ],
 )
 def test_use_is_learned_only_where_it_can_be_told_from_that_of_neighbours(
-    rest: int, settled: bool, reading: int, own: int | None
+    rest: int, settled: bool | None, reading: int, own: int | None
 ) -> None:
     scene = Scene(1)
     scout, others = scout_beside(scene, rest)
-    if not settled:
+    if settled is None:
+        others = {}
+    elif not settled:
         others = dict.fromkeys(others, 5 * GIB)  # It grows anew.
     beside(scene, scout, others, reading, mib=6 * GIB)
     assert use_alone(scene.state, scout, scene.attempt(scout)) == own
+    scene.pass_s(1)
+    scene.exited(next(i for i in scene.gpu("0").held_by if i != scout))
+    assert use_alone(scene.state, scout, scene.attempt(scout)) is None, "the reading is older"
 
 
 # ---------------------------------------------------------------------- margins

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from stoker.core import events as ev
-from stoker.core.gpu import together_mib
-from stoker.core.model import Need, Profile
-from stoker.core.reasons import NeedsUse
+from stoker.core.gpu import Reservation, together_mib
+from stoker.core.model import Memory, Need, Profile
+from stoker.core.reasons import NeedsUse, WaitsForScout
 from unit.core_scene import GIB, Scene, mem, share
 
 
@@ -101,11 +103,11 @@ def test_until_a_run_was_seen_to_its_end_room_is_kept_for_the_kind_to_grow() -> 
     scene.apply(ev.ProfileLearned(scene.now, replace(profile, count=0)))
     for _ in range(5):
         scene.submit(need)
-    # Three of 5.5 GiB, each with one more of its own; and one that grows even more is provided for.
+    # Three of 5 GiB, two more for each of them, and half a GiB for one that grows even more.
     assert list(scene.plan()) == [1, 2, 3]
     memory = scene.attempt(1).memory
     assert memory is not None and memory.mib == 5 * GIB + GIB // 2
-    assert scene.state.gpus["0"].reserved_mib == 3 * 6 * GIB + 3 * GIB // 2
+    assert scene.state.gpus["0"].reserved_mib == 3 * 7 * GIB + GIB // 2
     scene.started(1, 2, 3)
     seen(scene, 1, 5 * GIB)
     scene.exited(1)
@@ -148,3 +150,84 @@ def test_use_that_is_known_counts_for_declared_memory_too() -> None:
         scene.submit(Need(1, mem_mib=9 * GIB, kind="big"))
     assert scene.plan() == {1: ("0",)}, "two would ask for 190 % of it"
     assert isinstance(scene.why(2), NeedsUse)
+
+
+def test_room_to_grow_is_shared_by_kinds_but_not_within_one() -> None:
+    def held(kind: str, growth_mib: int) -> Reservation:
+        return Reservation(False, 0, Memory(1_000, 100, growth_mib), None, kind)
+
+    assert together_mib([held("a", 400), held("a", 400)]) == 2 * 900 + 100 + 800
+    assert together_mib([held("a", 400), held("a", 400), held("b", 500)]) == 3 * 900 + 100 + 800
+    assert together_mib([held("a", 0), held("b", 500)]) == 2 * 900 + 100 + 500
+
+
+# ---------------------------------------------------------------------- who is measured first
+
+
+def test_the_first_of_a_kind_goes_before_others_that_could_start() -> None:
+    scene = Scene(2, gib=24)
+    need = known(scene, "old", 4)
+    olds = [scene.submit(need) for _ in range(20)]
+    first, second = (scene.submit(Need(kind=kind)) for kind in ("new", "other"))
+    placed = scene.plan()
+    assert first in placed and set(placed) - {first} < set(olds)
+    assert second not in placed, "one GPU is enough to scout on"
+
+
+@pytest.mark.parametrize("on", [(), ("0",)])
+def test_no_stream_of_new_kinds_keeps_the_first_in_line_waiting(on: tuple[str, ...]) -> None:
+    scene = Scene(1, gib=24)
+    small = scene.running(known(scene, "small", 4))
+    first = scene.submit(replace(known(scene, "large", 22), on=on))
+    for number in range(3):
+        scene.submit(Need(kind=f"new{number}"))
+    assert scene.plan() == {}, "most of the GPU is free, and kept for the first in line"
+    scene.exited(small)
+    assert list(scene.plan()) == [first]
+
+
+def test_a_small_first_in_line_is_passed_by_one_scout_at_most() -> None:
+    scene = Scene(1, gib=24)
+    first = scene.submit(known(scene, "small", 10))
+    for number in range(3):
+        scene.submit(Need(kind=f"new{number}"))
+    (scout,) = scene.plan()
+    assert scout != first
+    scene.started(scout)
+    known(scene, "new0", 1)  # It was measured, and half of the GPU is free again.
+    scene.apply(ev.ReservationChanged(scene.now, scout, 1, Memory(GIB)))
+    assert next(iter(scene.plan())) == first
+
+
+def declared(scene: Scene) -> list[int]:
+    """Jobs of a kind of which nothing is known, whose user says what they need."""
+    scene.apply(ev.GpuAdded(scene.now, "0", 24 * GIB, vendor="stand-in"))
+    return [scene.submit(Need(1, mem_mib=4 * GIB, kind="new")) for _ in range(3)]
+
+
+def test_what_users_declare_is_believed_once_the_first_of_a_kind_has_shown_it() -> None:
+    scene = Scene(1, gib=24)
+    first, *others = declared(scene)
+    assert list(scene.plan()) == [first]
+    scene.started(first)
+    assert scene.why(others[0]) == WaitsForScout(first)
+    known(scene, "new", 11)
+    assert list(scene.plan()) == others[:1], "it needs more than its user says"
+
+
+def test_what_users_declare_is_believed_in_the_end_of_jobs_that_show_nothing() -> None:
+    scene = Scene(1, gib=24)
+    first, *others = declared(scene)
+    scene.plan()
+    scene.started(first)
+    scene.pass_s(299)
+    assert scene.plan() == {}
+    scene.pass_s(1)
+    assert list(scene.plan()) == others[:1], "one after the other: this one may show it"
+
+
+def test_where_nothing_is_measured_users_are_believed_at_once() -> None:
+    scene = Scene(1, gib=24)
+    for _ in range(3):
+        scene.submit(Need(1, mem_mib=4 * GIB, kind="new"))
+    assert list(scene.plan()) == [1, 2, 3]

@@ -73,6 +73,7 @@ def test_a_skipped_job_takes_those_that_require_it_with_it() -> None:
     third = scene.submit(after=[second])
     fourth = scene.submit(after=[third])
     fifth = scene.submit(after_any=[fourth])
+    assert scene.state.dependencies.skipped_without([first]) == [second, third, fourth]
     scene.cancel(first)
     assert [scene.where(job) for job in (second, third, fourth)] == [S.SKIPPED] * 3
     assert list(scene.plan()) == [fifth]
@@ -222,6 +223,10 @@ def test_all_behind_a_range_are_skipped_when_one_of_it_did_not_succeed_as_it_mus
         scene.submit()
     behind = [scene.submit(after_all=[(1, 3, True)]) for _ in range(2)]
     either = scene.submit(after_all=[(1, 3, False)])
+    after_that, not_that = scene.submit(after=behind[:1]), scene.submit(after=[either])
+    skipped_without = scene.state.dependencies.skipped_without
+    assert skipped_without([2, 3]) == [*behind, after_that]
+    assert skipped_without([either]) == [not_that]
     scene.cancel(2)
     assert [scene.outcomes[job].state for job in behind] == [S.SKIPPED] * 2
     assert outcome_words(scene.outcomes[behind[0]]) == "job 2, which it needs, ended as cancelled"

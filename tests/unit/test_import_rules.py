@@ -98,7 +98,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "api", "errors", "holes", "installing", "metrics", "quantities", "submission", "sweep",
         "text", "__version__",
     },
-    "top": {"api", "errors", "metrics", "text"},
+    "top": {"api", "command_lines", "errors", "metrics", "quantities", "text"},
     "library": {
         "api", "batch", "call_files", "command_lines", "core.model", "errors", "installing",
         "locks", "metrics", "quantities", "search", "submission", "sweep", "text", "wholefile",

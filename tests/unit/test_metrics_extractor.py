@@ -38,6 +38,23 @@ def rounded(points: list[tuple[float | None, float]]) -> list[tuple[float | None
     return [(None if step is None else round(step, 3), value) for step, value in points]
 
 
+# ---------------------------------------------------------------------- many lines at once
+
+
+def test_lines_that_alternate_in_any_way_are_found_together_as_one_by_one() -> None:
+    rule = b"-" * 20 + b"\n"
+    table = b"%b| fps | %d |\n| loss | 0.%d |\n| loss | 1%d.5 |\n%b"
+    tables = [table % (rule, n, n, n, rule) for n in range(10, 40)]
+    prose = [b"loading the %b\n" % (b"layer " * n) for n in range(20)]
+    prose += [b"now with %b loss=0.%d\n" % (b"more " * n, n) for n in range(20)]
+    prose += [b"of %b we have loss: nan\n" % (b"this " * n) for n in range(5)]
+    for lines in (tables, [*tables[:7], b"loss=0.125\n", *tables[7:]], prose):
+        whole = b"".join(lines)
+        found = extracted(whole, whole)  # The second time, the lines are known.
+        assert same(found, extracted(*(whole + whole).splitlines(keepends=True)))
+        assert len(found["loss"]) == 2 * sum(line.count(b"loss") for line in lines)
+
+
 # ---------------------------------------------------------------------- what real trainings print
 
 

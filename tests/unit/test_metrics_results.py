@@ -213,9 +213,9 @@ def test_only_parameters_that_differ_are_varied() -> None:
     assert varied_names([{"a": 1}]) == ["a"], "all of them if there is but one job"
 
 
-def test_only_metrics_that_are_named_are_shown_and_objectives_come_first() -> None:
-    runs = [run(1, a=1, b=2, loss=3)]
-    assert tabulate(runs, [LOSS]).metrics == ["loss", "a", "b"]
+def test_objectives_come_first_then_losses_unless_other_metrics_are_named() -> None:
+    runs = [run(1, a=1, b=2, loss=3, val_loss=4)]
+    assert tabulate(runs, [LOSS]).metrics == ["loss", "val_loss", "a", "b"]
     assert tabulate(runs, [LOSS], names=["b"]).metrics == ["loss", "b"]
 
 
@@ -325,6 +325,9 @@ def test_the_options_of_a_command_are_its_parameters() -> None:
                 "last": True}  # fmt: skip
     assert options_said(argv, None) == expected
     assert options_said([], "python train.py --lr 0.1 --x 'b c'") == {"lr": 0.1, "x": "b c"}
+    script = "cd /x && A=1 python train.py --lr=0.1 n='a;b' >log 2>&1; echo acc=1; x --amp|y"
+    expected = {"A": 1, "lr": 0.1, "n": "a;b", "acc": 1, "amp": True}
+    assert options_said([], script) == expected
     assert options_said([], "echo 'open") == {} and options_said([], None) == {}
 
 

@@ -77,4 +77,6 @@ def test_failures_that_differ_in_numbers_and_paths_are_one() -> None:
         (2, [10, 8]), (2, [5, 4]), (1, [9]), (1, [7]), (1, [6])]  # fmt: skip
     assert found[0]["message"] == lines[0] and found[0]["groups"] == ["g"]
     assert found[3]["message"] == "exit 3"
+    late = {"id": 1, "ended_at_ms": 1, "group": None, "reason": "time limit"}
+    assert grouped([late], ["step 4711"])[0]["message"] == "time limit"
     assert (found[1]["first_at_ms"], found[1]["last_at_ms"]) == (94, 95)

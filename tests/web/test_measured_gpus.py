@@ -18,11 +18,12 @@ def test_the_axis_of_a_plot_counts_from_the_start_of_the_attempt(tabs: Tabs) -> 
     home.submit("sleep", "1000")
     home.until_pid(1)
     seen_ms = home.job(1)["started_at_ms"] + 600_000
-    history = {
+    part = {
         "at_ms": [seen_ms, seen_ms + 60_000],
         "mem_mib": [1024, 2048],
         "use_percent": [10, 20],
     }
+    history = {**part, "gpus": {"0": part, "<b>": part}}
     tab = tabs.open()
     tab.route("**/api/jobs/1/history", lambda route: route.fulfill(json=history))
     tab.goto(f"{tabs.page.url}/enter#{tabs.page.access.new_key()}")
@@ -30,6 +31,9 @@ def test_the_axis_of_a_plot_counts_from_the_start_of_the_attempt(tabs: Tabs) -> 
     tabs.go(tab, "#/job/1")
     words = tab.locator(".jobplot text").filter(has_text=re.compile("m .*s"))
     expect(words).to_have_text(["10m 00s", "10m 30s", "11m 00s"])
+    expect(tab.locator(".jobplot path.memory-line.part")).to_have_count(2)
+    expect(tab.locator(".jobplot .key")).to_contain_text("memory on GPU 0 <b>")
+    expect(tab.locator(".jobplot .capacity")).to_have_count(1)
 
 
 def test_cards_show_what_is_measured_and_who_is_on_a_gpu(box: Box, browser: Browser) -> None:

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import axe_playwright_python
 import pytest
 from playwright.sync_api import Browser, Page, Response, expect
 
@@ -18,7 +19,8 @@ from web.test_page_life import free_port
 
 HOSTILE = "<img src=x onerror=window.hit=1>"
 VIEWS = ("#/", "#/timeline", "#/sweeps", "#/submit", "#/submit/lines", "#/submit/sweep",
-         "#/disk", "#/job/1", "#/sweep/s")  # fmt: skip
+         "#/disk", "#/job/1", "#/sweep/s", "#/groups", "#/usage", "#/failures", "#/logs/1,2",
+         "#/compare/3,4", "#/nowhere", "#/sweep/%E0%A4%A")  # fmt: skip
 
 
 # At 2,400 pixels a second, in steps of a frame: how many rows were blank, and how many there were.
@@ -38,6 +40,9 @@ SCROLLED_FAST = """async () => {
   }
   return [blank, all];
 }"""
+
+
+AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
 
 
 def a_bit_of_everything(home: StokerHome) -> None:
@@ -84,7 +89,7 @@ def test_hostile_text_is_shown_as_text_in_every_view(tabs: Tabs) -> None:
     expect(tab.locator(".line").first).to_have_text(HOSTILE)
     expect(tab.locator(".line").nth(1)).to_have_text("linkred")
     expect(tab.locator(".line .a-f1")).to_have_text("red")
-    assert tab.locator(".log a, .log img, .log script").count() == 0
+    assert tab.locator(".log a:not(.n), .log img, .log script").count() == 0
     tabs.go(tab, "#/job/3")
     expect(tab.locator(".jobhead .why")).to_contain_text("could not start")
     tabs.go(tab, "#/timeline")
@@ -106,7 +111,7 @@ def test_hostile_text_is_shown_as_text_in_every_view(tabs: Tabs) -> None:
     tab.get_by_label("Command").fill("true")
     tab.get_by_label("Directory").fill(f"/{HOSTILE}")
     tab.get_by_role("button", name="Queue the job").click()
-    expect(tab.locator("form .error")).to_contain_text("<img")
+    expect(tab.locator(".field .error")).to_contain_text("<img")
     tabs.go(tab, f"#/sweep/{HOSTILE}x")
     expect(tab.locator(".empty")).to_contain_text("<img")
     assert tab.evaluate("() => window.hit") is None
@@ -124,6 +129,15 @@ def test_ten_thousand_jobs_are_gone_through_without_lag(tabs: Tabs) -> None:
     tab.evaluate("() => scrollTo(0, document.body.scrollHeight)")
     expect(tab.locator(".row:not([hidden])", has_text="n09999")).to_be_visible()
     assert tab.locator(".rows .row").count() < 160
+    cold = tabs.open()
+    tools = tabs.context.new_cdp_session(cold)
+    tools.send("Network.clearBrowserCache")
+    tools.send("Performance.enable", {"timeDomain": "threadTicks"})
+    cold.goto(f"{tabs.page.url}/")
+    expect(cold.locator(".rows .title").first).to_have_text("n00000")
+    metrics = {one["name"]: one["value"] for one in tools.send("Performance.getMetrics")["metrics"]}
+    assert metrics["TaskDuration"] < 0.8, "processor time until the first rows of a cold tab"
+    cold.close()
     blank, seen_rows = tab.evaluate(SCROLLED_FAST)
     assert seen_rows > 500 and blank < 0.1 * seen_rows, f"{blank} of {seen_rows} rows were blank"
     for part in (0.5, 0.25, 0.75, 0.1):
@@ -176,9 +190,8 @@ def test_of_a_huge_log_only_what_is_looked_at_is_loaded(tabs: Tabs, big_log: Pat
     expect(lines.nth(-3)).to_have_text("progress 100 %")
     expect(lines.nth(-2)).to_have_text("green plain rgb")
     expect(lines.nth(-2).locator(".a-bold.a-f2")).to_have_text("green")
-    assert tab.locator(".line span", has_text="rgb").evaluate("(e) => e.style.color") in (
-        "rgb(1, 2, 3)",
-    )
+    rgb = tab.locator(".line span", has_text="rgb")
+    assert rgb.evaluate("(e) => getComputedStyle(e).color") == "rgb(1, 2, 3)"
     tab.locator(".log").evaluate("(box) => { box.scrollTop = 0; }")
     eventually_more = "() => document.querySelectorAll('.log .line').length > 1000"
     tab.wait_for_function(eventually_more)
@@ -284,6 +297,17 @@ def test_the_page_does_not_jump_while_jobs_come_and_go(tabs: Tabs) -> None:
     home.until_final(*ids)
     expect(tab.locator(".total[data-state=succeeded] b")).to_have_text("12")
     assert tab.evaluate("() => window.shifts") < 0.1
+    tools = tabs.context.new_cdp_session(tab)
+    held = []
+    for _ in range(4):  # The first two fill what is kept, and what is kept is bounded.
+        ids = home.submit_all([{"argv": ["true"], "gpus": 0} for _ in range(150)])
+        home.until_final(*ids)
+        expect(tab.locator(f".row:not([hidden]) a[href='#/job/{ids[-1]}']")).to_have_count(1)
+        tools.send("HeapProfiler.collectGarbage")
+        used = tools.send("Runtime.getHeapUsage")["usedSize"]
+        held.append((used, tools.send("Memory.getDOMCounters")["nodes"]))
+    assert held[3][0] - held[1][0] < 2**20, "memory is flat while jobs come and go"
+    assert held[3][1] - held[1][1] < 500, "and so is what the page is made of"
 
 
 @pytest.mark.parametrize(("width", "height"), [(360, 740), (3840, 2160)], ids=["360 px", "4K"])
@@ -291,8 +315,11 @@ def test_every_view_fits_the_screen(
     page: PageHome, browser: Browser, width: int, height: int
 ) -> None:
     a_bit_of_everything(page.home)
-    tabs = Tabs(browser, page, viewport={"width": width, "height": height})
+    scheme = "light" if width < 1000 else "dark"
+    tabs = Tabs(browser, page, viewport={"width": width, "height": height}, color_scheme=scheme)
     tab = tabs.enter()
+    tab.evaluate(AXE)
+    wrong: dict[str, str] = {}
     for view in VIEWS:
         tabs.go(tab, view)
         expect(tab.locator("main > *").first).to_be_visible()
@@ -301,6 +328,9 @@ def test_every_view_fits_the_screen(
         assert wide <= 0, f"{view} is {wide} px too wide"
         size = tab.evaluate("() => parseFloat(getComputedStyle(document.documentElement).fontSize)")
         assert size >= (14 if width < 1000 else 20)
+        found = tab.evaluate("() => axe.run(document, { resultTypes: ['violations'] })")
+        wrong |= {f"{view}: {one['id']}": one["nodes"][0]["html"] for one in found["violations"]}
+    assert wrong == {}, "axe has nothing to say of any view"
     tabs.close()
 
 

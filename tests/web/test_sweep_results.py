@@ -155,6 +155,12 @@ def test_large_answers_are_compressed_for_those_who_take_it(page: PageHome) -> N
     assert "content-encoding" not in plain.headers and len(plain.body) > 256 * 1024
     assert packed.headers["content-encoding"] == "gzip" and packed.headers["vary"]
     assert json.loads(gzip.decompress(packed.body)) == plain.json
+    for path in ("/log.js", "/style.css"):
+        plain, packed = (
+            page.ask("GET", path),
+            page.ask("GET", path, headers={"accept-encoding": "gzip"}),
+        )
+        assert gzip.decompress(packed.body) == plain.body and 2 * len(packed.body) < len(plain.body)
     small = page.ask("GET", "/api/me", headers={"accept-encoding": "gzip"})
     assert "content-encoding" not in small.headers
 

@@ -25,7 +25,10 @@ class GpuHistory(Request, tag="gpu_history"):
 
 
 class JobHistory(Request, tag="job_history"):
-    """The course of an attempt (default: the latest): `at_ms`, `mem_mib`, `use_percent`."""
+    """The course of an attempt (default: the latest): `at_ms`, `mem_mib`, `use_percent`.
+
+    `gpus` has the same for each GPU by its name, of an attempt that has several.
+    """
 
     job_id: JobId
     attempt: JobId | None = None

@@ -276,10 +276,12 @@ class Follow(Request, tag="follow"):
 class Cancel(OfJobs, tag="cancel"):
     """Answer: `ids` that were told to stop, and `left_out`, by why: adopted jobs.
 
-    With `let_go`, these adopted jobs end, and their processes go on.
+    With `let_go`, these adopted jobs end, and their processes go on. With `check`, all stay as they
+    are, and `skipped` has the ids of the jobs that would be skipped, since they require these.
     """
 
     let_go: bool = False
+    check: bool = False
 
 
 class Retry(OfJobs, tag="retry"):

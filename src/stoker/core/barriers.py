@@ -60,10 +60,17 @@ class Barriers:
             found.append((requirement, barrier))
         return found
 
+    def kept_shut_by(self, job_id: int) -> Iterator[tuple[Requirement, Barrier]]:
+        """The barriers that wait for a job."""
+        for requirement in self._kept_shut_by.get(job_id, ()):
+            yield requirement, self._barriers[requirement]
+
     def may_open(self, job_id: int, others: int) -> bool:
         """True if a barrier opens when a job has ended, and at most so many others have."""
-        shut = [self._barriers[requirement] for requirement in self._kept_shut_by.get(job_id, ())]
-        return any(barrier.behind and len(barrier.missing) <= 1 + others for barrier in shut)
+        return any(
+            barrier.behind and len(barrier.missing) <= 1 + others
+            for _, barrier in self.kept_shut_by(job_id)
+        )
 
     def retried(self, job_id: int) -> None:
         """A job that had ended runs again: barriers that are still shut wait for it once more."""

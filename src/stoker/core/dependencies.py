@@ -5,7 +5,7 @@ Some wait for processes that are not ours, too.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from stoker.core import events as ev
 from stoker.core.barriers import Barriers
@@ -40,6 +40,22 @@ class Dependencies:
             dependent = self._jobs.get(dependent_id)
             if dependent is not None:
                 yield dependent
+
+    def skipped_without(self, job_ids: Iterable[int]) -> list[int]:
+        """The jobs that are skipped if these do not succeed, and those that require them."""
+        found = dict.fromkeys(job_ids)
+        named = len(found)
+        queue = list(found)
+        while queue:
+            required = queue.pop()
+            ones = [job.id for job in self.of(required) if _must_succeed(job, required)]
+            for requirement, barrier in self.barriers.kept_shut_by(required):
+                if requirement.must_succeed:
+                    ones += barrier.behind
+            new = [one for one in ones if one not in found]
+            found.update(dict.fromkeys(new))
+            queue += new
+        return sorted(list(found)[named:])
 
     def awaits(self, job: Job) -> bool:
         """True if the job has to stay here until another one has ended.
@@ -136,3 +152,7 @@ class Dependencies:
                 number = job.active.number
                 skips.append(ev.StopRequested(now_ms, job_id, number, Cause.REQUIREMENT))
         return skips
+
+
+def _must_succeed(job: Job, required: int) -> bool:
+    return any(r.job_id == required and r.must_succeed for r in job.requires or () if not r.last_id)

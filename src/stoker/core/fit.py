@@ -64,7 +64,7 @@ def reservation(need: Need, gpu: Gpu, memory: Memory | None = None) -> Reservati
     share = need.share_milli or 0
     if memory is None:
         memory = Memory((gpu.memory_mib or 0) * share // WHOLE_SHARE_MILLI)
-    return Reservation(False, share, memory, need.max_per_gpu)
+    return Reservation(False, share, memory, need.max_per_gpu, need.kind)
 
 
 def held_reservation(need: Need, attempt: Attempt, gpu: Gpu) -> Reservation:
@@ -120,13 +120,18 @@ def others_allow(new: Reservation, gpu: Gpu) -> bool:
 
 
 def best(
-    need: Need, candidates: Sequence[Gpu], slow_down: Callable[[Gpu], int] | None = None
+    need: Need,
+    candidates: Sequence[Gpu],
+    slow_down: Callable[[Gpu], int] | None = None,
+    *,
+    tight: bool = True,
 ) -> list[Gpu]:
-    """The candidates, best first: what the user prefers, then speed, then the tightest fit.
+    """The candidates, best first: what the user prefers, then speed, then memory, then the index.
 
     Whole GPUs go to the smallest device that will do. Shared ones go where those that are there
-    slow the job down least, and of these to the fullest: what is left over stays as large as it
-    can. Several come in a set with short links between them.
+    slow the job down least. Of these they go to the fullest, so that what is left over stays as
+    large as it can; if not `tight`, to the emptiest, as what is said of the job may be too little.
+    Several come in a set with short links between them.
     """
 
     def rank(gpu: Gpu) -> tuple[int, int, int, int, tuple[int, int, str]]:
@@ -134,8 +139,9 @@ def best(
         if need.whole:
             fit = (0, memory, 0)
         else:
-            slower = slow_down(gpu) if slow_down is not None else 0
-            fit = (slower, memory - gpu.others_mib - gpu.reserved_mib, -gpu.share_used_milli)
+            slower = 0 if slow_down is None else slow_down(gpu)
+            room = memory - gpu.others_mib - gpu.reserved_mib
+            fit = (slower, room if tight else -room, -gpu.share_used_milli)
         return (preference(need, gpu), *fit, natural(gpu.shown_as))
 
     ranked = sorted(candidates, key=rank)

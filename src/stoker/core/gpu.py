@@ -37,27 +37,27 @@ class Reservation:
     share_milli: int
     memory: Memory
     max_per_gpu: int | None
+    kind: str | None = None
 
 
 def together_mib(reservations: Iterable[Reservation]) -> int:
     """What reservations on one GPU take together.
 
     They share one margin, the largest: that one of a kind grows as none before it is rare, and that
-    several on a GPU do so at once is rarer than what their margins would cost all of the time. Of
-    what is kept for kinds that may grow late only half is shared: what makes one of a kind grow
-    makes its siblings grow, too.
+    several on a GPU do so at once is rarer than what their margins would cost all of the time. What
+    is kept for kinds that may grow late is shared by kinds, but not within one: what makes one of a
+    kind grow makes its siblings grow, too.
     """
     firm = most_shared = 0
+    growing: dict[str | None, int] = {}
     for held in reservations:
         mib, shared, growth = held.memory
         firm += mib - shared
         if growth:
-            own = growth // 2
-            firm += own
-            shared += growth - own
+            growing[held.kind] = growing.get(held.kind, 0) + growth
         if shared > most_shared:
             most_shared = shared
-    return firm + most_shared
+    return firm + most_shared + max(growing.values(), default=0)
 
 
 @dataclass(slots=True)
@@ -73,6 +73,7 @@ class Gpu:
     vendor: str = ""  # "nvidia", "amd" or "stand-in": set if a driver showed it
     held_by: dict[int, Reservation] = field(default_factory=dict)  # by job id
     reading: GpuReading | None = None
+    changed_at_ms: int = 0  # when an attempt last came or went; in no record
 
     @property
     def usable(self) -> bool:

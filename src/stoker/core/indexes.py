@@ -82,6 +82,7 @@ def occupy(state: State, job: Job, attempt: Attempt) -> None:
     for gpu_id in attempt.gpus:
         gpu = state.gpus[gpu_id]
         gpu.held_by[job.id] = held_reservation(job.need, attempt, gpu)
+        gpu.changed_at_ms = state.now_ms
     if job.terms.executor:
         state.at_cluster += 1
     else:
@@ -99,6 +100,7 @@ def vacate(state: State, job: Job, attempt: Attempt) -> None:
     for gpu_id in attempt.gpus:
         gpu = state.gpus[gpu_id]
         del gpu.held_by[job_id]
+        gpu.changed_at_ms = state.now_ms
         if gpu.removing and not gpu.held_by and not gpu.vendor:
             del state.gpus[gpu_id]
             gpus_changed(state)

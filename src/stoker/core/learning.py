@@ -79,29 +79,33 @@ def _watched(state: State, job: Job, attempt: Attempt, habits: Habits) -> Iterat
     elif used > peak:
         # It counts in full, and yet its peak has not moved.
         yield ev.MemorySeen(state.now_ms, *key, used, False, attempt.settled)
-    if not attempt.settled and _has_settled(state, job.id, attempt, habits):
+    settles = not attempt.settled and _has_settled(state, job.id, attempt, habits)
+    if settles:
         yield ev.MemorySeen(state.now_ms, *key, attempt.peak_mib or used, False, True)
     if job.need.kind is not None:
-        yield from _kind_watched(state, job, attempt)
+        yield from _kind_watched(state, job, attempt, settles)
     yield from _fitted(state, job, attempt)
 
 
-def _kind_watched(state: State, job: Job, attempt: Attempt) -> Iterator[ev.Event]:
+def _kind_watched(state: State, job: Job, attempt: Attempt, settles: bool) -> Iterator[ev.Event]:
     """A first run that has settled tells of its kind before its end; one that grows corrects it."""
     kind, peak = job.need.kind, attempt.peak_mib
     assert kind is not None and peak is not None
     profile = state.profiles.get(kind)
     if profile is None:
-        lied = job.need.mem_mib is not None and peak > job.need.mem_mib
-        if attempt.settled or lied:
+        if attempt.settled:
             use = use_alone(state, job.id, attempt)
             settle_ms = _time_to_peak_ms(attempt)
             fresh = Profile(kind, 0, peak, float(peak), 0.0, settle_ms, use, 0, state.now_ms)
             yield ev.ProfileLearned(state.now_ms, fresh)
         return
     use = profile.use_percent
-    if use is None and attempt.settled:
+    if attempt.settled and use is None:
         use = use_alone(state, job.id, attempt)
+    elif settles and all(len(state.gpus[gpu_id].held_by) == 1 for gpu_id in attempt.gpus):
+        # What one uses that is alone is more certain than what was told from others' use.
+        seen = use_alone(state, job.id, attempt)
+        use = use if use is None or seen is None else (use + seen + 1) // 2
     if peak > profile.max_mib or use != profile.use_percent:
         grown = replace(
             profile, max_mib=max(peak, profile.max_mib), use_percent=use, updated_at_ms=state.now_ms
@@ -199,34 +203,37 @@ def use_alone(state: State, job_id: int, attempt: Attempt) -> int | None:
         return None
     uses = []
     for gpu_id in attempt.gpus:
-        reading = state.gpus[gpu_id].reading
-        if reading is None or reading.use_percent is None or reading.others:
+        gpu = state.gpus[gpu_id]
+        use, rest = _use_now(gpu), _use_of_neighbours(state, gpu, job_id, settled=True)
+        if use is None or rest is None or gpu.others or (rest and use >= _BUSY_PERCENT):
             return None
-        rest = _use_of_neighbours(state, gpu_id, job_id)
-        if rest is None or (rest and reading.use_percent >= _BUSY_PERCENT):
-            return None
-        uses.append(max(0, reading.use_percent - rest))
+        uses.append(max(0, use - rest))
     return max(uses, default=None)
 
 
-def _use_of_neighbours(state: State, gpu_id: str, job_id: int) -> int | None:
-    """What the others of ours use on a GPU; None if that is not known of one of them."""
+def _use_now(gpu: Gpu) -> int | None:
+    """How much of it is used by those that are there now; None if the last reading can't tell."""
+    reading = gpu.reading
+    return None if reading is None or reading.at_ms < gpu.changed_at_ms else reading.use_percent
+
+
+def _use_of_neighbours(state: State, gpu: Gpu, job_id: int, *, settled: bool = False) -> int | None:
+    """What the others of ours use on a GPU; None if that is not known of one of them.
+
+    `settled`: nor if one has not settled, and so may not use yet what others of its kind do.
+    """
     rest = 0
-    for other in state.gpus[gpu_id].held_by:
-        if other == job_id or _is_suspended(state, other):
+    for other in gpu.held_by:
+        attempt = state.jobs[other].active
+        if other == job_id or attempt is None or attempt.suspended_at_ms is not None:
             continue
-        neighbour = state.jobs[other]
-        known = state.use_percent(neighbour.need)
-        # One that has not settled may not use yet what others of its kind do.
-        if known is None or neighbour.active is None or not neighbour.active.settled:
+        known = state.use_percent(state.jobs[other].need)
+        if known is None or (settled and not attempt.settled):
             return None
+        if gpu.reading is None or other not in gpu.reading.ours_mib:
+            return None  # Its process is not there yet, or not any more.
         rest += known
     return rest
-
-
-def _is_suspended(state: State, job_id: int) -> bool:
-    attempt = state.jobs[job_id].active
-    return attempt is not None and attempt.suspended_at_ms is not None
 
 
 def _has_settled(state: State, job_id: int, attempt: Attempt, habits: Habits) -> bool:
@@ -248,15 +255,14 @@ def _has_settled(state: State, job_id: int, attempt: Attempt, habits: Habits) ->
 def _has_worked(state: State, gpu_id: str, job_id: int) -> bool | None:
     """Whether the attempt of a job computes on a GPU; None if that is hidden by its neighbours."""
     gpu = state.gpus[gpu_id]
-    use = gpu.reading.use_percent if gpu.reading is not None else 0
+    if gpu.reading is None or gpu.reading.use_percent is None:
+        return gpu.reading is not None  # Where the driver does not tell, memory alone counts.
+    use, rest = _use_now(gpu), _use_of_neighbours(state, gpu, job_id)
     if not use:
-        return use is None  # Where the driver does not tell, memory alone counts.
-    neighbours = [i for i in gpu.held_by if i != job_id and not _is_suspended(state, i)]
-    known = [state.use_percent(state.jobs[i].need) for i in neighbours]
-    if gpu.others or None in known:
+        return False
+    if rest is None or gpu.others:
         return None
-    rest = sum(part or 0 for part in known)
-    return True if not neighbours or use - rest > _USE_NOISE + rest // 10 else None
+    return True if not rest or use - rest > _USE_NOISE + rest // 10 else None
 
 
 def _time_to_peak_ms(attempt: Attempt) -> int:
@@ -354,7 +360,11 @@ def after_out_of_memory(state: State, job: Job, attempt: Attempt) -> AfterOom | 
     floor = max(job.need.with_margin(base), base * 3 // 2)
     if last or had_all or floor >= largest:
         floor = ALONE
-    profile = state.profiles.get(job.need.kind) if job.need.kind is not None else None
+    kind = job.need.kind
+    profile = state.profiles.get(kind) if kind is not None else None
+    if profile is None and kind is not None:
+        # Those after it are not to find out again that it was too little.
+        profile = Profile(kind, 0, base, float(base), 0.0, 0, None, 0, state.now_ms)
     if profile is not None:
         profile = replace(
             profile,

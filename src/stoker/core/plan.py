@@ -12,8 +12,8 @@ time that the first can't use. A later job that can't start holds GPUs back too 
 served wholly by GPUs for which no earlier one is waiting.
 CPU slots are held back in the same way, for the first that wants them.
 
-The first job of a kind of which nothing is known *scouts*: it gets all the room of a GPU, best an
-empty one, until its memory is known. Others of its kind wait for that, unless GPUs are left over.
+Jobs of a kind of which nothing is known wait for its scout (see core.scouts), unless GPUs are left
+over.
 """
 
 from __future__ import annotations
@@ -31,19 +31,20 @@ from stoker.core.gpu import Gpu, Reservation
 from stoker.core.laws import must_agree
 from stoker.core.model import ALONE, Job, Memory, Need
 from stoker.core.room_ahead import Room, ends_at, nearest, wants
+from stoker.core.scouts import (
+    first_in_line,
+    has_room_to_scout,
+    may_be_passed,
+    may_go_ahead,
+    scouts_for,
+)
 from stoker.core.state import State
+from stoker.core.use import slow_down, use_allows
 
 # How many classes that can't start are looked at in a turn, of each line: of CPU-only jobs, of GPU
 # jobs, and of those that name the same GPUs. Without a bound, a queue in which every job differs
 # would make a turn as long as the queue.
 MOST_BLOCKED_CLASSES = 256
-
-# Jobs are put together on a GPU while the sum of what each uses of it alone is not above the first;
-# the second counts when no GPU is free. Beyond that, measured pairs gain little.
-MOST_USE_PERCENT = 125
-MOST_USE_PERCENT_WHEN_FULL = 175
-_ALL_PERCENT = 100
-
 
 Apply = Callable[[ev.AttemptPlaced], None]
 _Start = Callable[[Job, ev.AttemptPlaced], None]
@@ -89,6 +90,7 @@ class Scan:
             placed.append(placement)
 
         self._hand_over(start)
+        self._scout_ahead(start)
         with ClassWalk(self.state.ready, MOST_BLOCKED_CLASSES, self._some_have_room) as lines:
             while not self._machine_is_short():
                 gpu_room = self._gpu_has_room()
@@ -101,7 +103,7 @@ class Scan:
                     self.state.ready.park(cls, job.group)
                     continue
                 need = self.state.need_of(job)
-                if need.learns and self.state.scouts(need):
+                if scouts_for(self.state, need):
                     lines.wait_for_scout(cls)
                     continue
                 placement = self.place(job)
@@ -120,6 +122,33 @@ class Scan:
                 lines.go_on_with(cls)
             self._send_more_scouts(lines, start)
         return placed
+
+    def _scout_ahead(self, start: _Start) -> None:
+        """The first of a kind goes before others that could start: what it teaches serves them all.
+
+        On some GPUs at a time. A first in line that is small is passed once at most, another not at
+        all: so no stream of new kinds keeps others waiting.
+        """
+        state = self.state
+        most = 0 if self._machine_is_short() else may_go_ahead(state)
+        if not most:
+            return
+        ahead = Scan(state)
+        for place, job in enumerate(first_in_line(state)):
+            need = state.need_of(job)
+            if self.group_blocks(job) is not None or (place and not need.learns):
+                continue
+            if not need.learns:
+                waits = not may_be_passed(state, job, need) or ahead.place(job) is None
+                if waits and ahead.could_start(need):
+                    ahead.hold_back(job)
+                continue
+            placement = None if scouts_for(state, need) else ahead.place(job)
+            if placement is not None:
+                start(job, placement)
+                most -= 1
+                if not most or self._machine_is_short():
+                    return
 
     def _send_more_scouts(self, lines: ClassWalk, start: _Start) -> None:
         """GPUs that no other job wants are not left idle until a scout has been measured."""
@@ -179,12 +208,15 @@ class Scan:
             and eligible(need, gpu)
             and (not (gpu.held_by or gpu.others_mib or gpu.others) or has_room(need, gpu))
             and (not holds or self.hold_allows(job, gpu))
-            and (whole or not gpu.held_by or self.use_allows(job.need, gpu))
+            and (whole or not gpu.held_by or use_allows(self.state, job.need, gpu))
+            and not (empty_only and gpu.held_by)
         ]
         if len(open_gpus) < need.gpus:
             return None
         if len(open_gpus) > need.gpus:
-            open_gpus = best(need, open_gpus, self._slow_down(job.need))[: need.gpus]
+            tight = self.state.use_percent(job.need) is not None
+            slower = slow_down(self.state, job.need)
+            open_gpus = best(need, open_gpus, slower, tight=tight)[: need.gpus]
         if need is job.need:
             return self._placed(job, open_gpus)
         if job.floor_mib == ALONE:
@@ -228,60 +260,12 @@ class Scan:
             return self._placed(job, best(need, empty)[: need.gpus])
         if empty_only:
             return None
-        roomy = [gpu for gpu in allowed if self.has_room_to_scout(need, gpu)]
+        roomy = [gpu for gpu in allowed if has_room_to_scout(self.state, need, gpu)]
         if len(roomy) < need.gpus:
             return None
         roomy.sort(key=lambda gpu: (preference(need, gpu), -gpu.room_mib))
         chosen = roomy[: need.gpus]
         return self._placed(job, chosen, Memory(min(gpu.room_mib for gpu in chosen)))
-
-    def has_room_to_scout(self, need: Need, gpu: Gpu) -> bool:
-        """Whether a job of which nothing is known may find out here what it needs."""
-        if gpu.memory_mib is None or gpu.room_mib < gpu.memory_mib // 2:
-            return False
-        if any(self._is_scout(job_id) for job_id in gpu.held_by):
-            return False
-        return has_room(replace(need, mem_mib=gpu.memory_mib // 2), gpu)
-
-    def _is_scout(self, job_id: int) -> bool:
-        need = self.state.jobs[job_id].need
-        return need.learns and need.kind not in self.state.profiles
-
-    def use_allows(self, need: Need, gpu: Gpu) -> bool:
-        """Whether the GPU has time for one more, as far as is known what each uses of it."""
-        mine = self.state.use_percent(need)
-        if mine is None:
-            return True
-        return mine + self.use_on(gpu) <= self.most_use()
-
-    def use_on(self, gpu: Gpu) -> int:
-        """How much of the GPU those use that are there, as far as is known."""
-        state = self.state
-        return sum(state.use_percent(state.jobs[job_id].need) or 0 for job_id in gpu.held_by)
-
-    def _slow_down(self, need: Need) -> Callable[[Gpu], int]:
-        """How much more than all of a GPU would be asked for, with one more on it.
-
-        A job of which nothing is known asks for all of a GPU.
-        """
-        state = self.state
-
-        def use_of(one: Need) -> int:
-            known = state.use_percent(one)
-            return _ALL_PERCENT if known is None else known
-
-        mine = use_of(need)
-
-        def slow_down(gpu: Gpu) -> int:
-            asked = mine + sum(use_of(state.jobs[job_id].need) for job_id in gpu.held_by)
-            return max(0, asked - _ALL_PERCENT)
-
-        return slow_down
-
-    def most_use(self) -> int:
-        """How much of a GPU may be in use with one more on it."""
-        free = any(gpu.usable and not gpu.held_by for gpu in self.state.gpus.values())
-        return MOST_USE_PERCENT if free else MOST_USE_PERCENT_WHEN_FULL
 
     # ------------------------------------------------------------------ holding back
 

@@ -126,6 +126,7 @@ class ReadyQueue:
         self._parked: dict[str | None, list[JobClass]] = {}
         self.count = 0
         self.urgent = 0  # so many of them are
+        self.learning = 0  # classes whose memory is left to what is learned of their kind
 
     def add(self, job: Job) -> None:
         """Put a job in line."""
@@ -199,6 +200,7 @@ class ReadyQueue:
             self._made += 1
             line = self._line_for(need, terms, group)
             line.classes += 1
+            self.learning += need.learns
             cls = self._classes[key] = JobClass(*key, number=self._made, line=line)
         # Equal to what it had, and known again as the same object by the next of its submission.
         cls.need, cls.terms = need, terms
@@ -221,6 +223,7 @@ class ReadyQueue:
             del self._classes[key]
             line = cls.line
             line.classes -= 1
+            self.learning -= cls.need.learns
             if (line.on or line.apart) and not line.classes:
                 del self._gpu_lines[line.on, line.apart]
             cls.heap.clear()

@@ -33,8 +33,10 @@ from stoker.core.order import Policy
 from stoker.core.plan import MOST_BLOCKED_CLASSES, Scan
 from stoker.core.policy_reasons import FairShares, ShortestFirst
 from stoker.core.ready import ReadyQueue
+from stoker.core.scouts import has_room_to_scout, scouts_for
 from stoker.core.state import State
 from stoker.core.timers import kill_ms
+from stoker.core.use import most_use, use_allows, use_on
 
 MOST_TOLD = 10  # of the jobs that another waits for
 
@@ -174,25 +176,25 @@ def _room_reason(scan: Scan, job: Job) -> why.Reason:
     if need.cpus > free_cpus:
         return why.NeedsCpus(need.cpus, free_cpus, state.cpus)
     allowed = [gpu for gpu in scan.gpus_for(need) if eligible(need, gpu)]
+    scouts = scouts_for(state, need)
+    if scouts:
+        return why.WaitsForScout(scouts[0])
     if need.learns:
-        scouts = state.scouts(need)
-        if scouts:
-            return why.WaitsForScout(scouts[0])
         roomy = [
             gpu
             for gpu in allowed
-            if not (gpu.held_by or gpu.others) or scan.has_room_to_scout(need, gpu)
+            if not (gpu.held_by or gpu.others) or has_room_to_scout(state, need, gpu)
         ]
     else:
         roomy = [gpu for gpu in allowed if has_room(need, gpu)]
     if len(roomy) < need.gpus:
         return _gpu_shortage(state, job, allowed, len(roomy))
     if not (need.whole or need.learns):
-        idle = [gpu for gpu in roomy if not gpu.held_by or scan.use_allows(job.need, gpu)]
+        idle = [gpu for gpu in roomy if not gpu.held_by or use_allows(state, job.need, gpu)]
         if len(idle) < need.gpus:
-            least = min(roomy, key=scan.use_on)
+            least = min(roomy, key=lambda gpu: use_on(state, gpu))
             use = state.use_percent(job.need) or 0
-            return why.NeedsUse(use, scan.use_on(least), scan.most_use(), least.shown_as)
+            return why.NeedsUse(use, use_on(state, least), most_use(state), least.shown_as)
     # There is room, so a job before it has a hold on it: see which, in the order of the queue.
     mine = state.ready.key_of(job)
     for head in _in_order(state.ready):
@@ -201,7 +203,7 @@ def _room_reason(scan: Scan, job: Job) -> why.Reason:
         wanted = state.need_of(head)
         if (
             scan.group_blocks(head) is None
-            and not (wanted.learns and state.scouts(wanted))
+            and not scouts_for(state, wanted)
             and scan.place(head) is None
             and scan.could_start(wanted)
         ):

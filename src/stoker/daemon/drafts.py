@@ -92,7 +92,9 @@ def _unmet(
         stand = others.stand(requirement)
         unknown = requirement.ids[-1] if requirement.ids[-1] >= own_id else stand.unknown
         if unknown is not None:
-            raise NotFound(f"there is no job {unknown} to wait for", "see `stoker ls --all`")
+            why = f"there is no job {unknown} to wait for"
+            of = "after" if requirement.must_succeed else "after_any"
+            raise NotFound(why, "see `stoker ls --all`").about(of)
         if stand.unfinished or stand.failed:
             unmet.append(requirement)
         if stand.failed:

@@ -21,7 +21,7 @@ def refuse_if_impossible(state: State, need: Need, known: set[str]) -> None:
             "no GPUs are known on this machine",
             "declare them with `stoker config set gpus 0,1`, name them with --on 0,1, "
             "or use --gpus 0 for a job that needs none",
-        )
+        ).about("gpus")
     named = dict.fromkeys((*need.on, *need.prefer))
     unknown = [name for name in named if name not in known and state.gpu_named(name) is None]
     if unknown:
@@ -29,7 +29,8 @@ def refuse_if_impossible(state: State, need: Need, known: set[str]) -> None:
         it = "it" if len(unknown) == 1 else "them"
         more = f"; `stoker gpus add {','.join(unknown)}` declares {it}"
         hint = f"there are {there}{'' if _has_driver(state) else more}"
-        raise UsageError(f"there is no GPU {', '.join(unknown)}", hint)
+        of = "on" if set(unknown) & set(need.on) else "prefer"
+        raise UsageError(f"there is no GPU {', '.join(unknown)}", hint).about(of)
     if need.on and need.prefer:  # Either may be named by number or by id.
         preferred = ((name, state.gpu_named(name)) for name in need.prefer)
         others = [name for name, gpu in preferred if gpu and not gpu.is_one_of(need.on)]
@@ -53,7 +54,7 @@ def refuse_if_impossible(state: State, need: Need, known: set[str]) -> None:
         raise UsageError(
             f"{are.format(left_out)} not in use (setting gpus)",
             f"name others, or use them again with `stoker gpus add {left_out}`",
-        )
+        ).about("on")
     if need.mem_mib is not None:
         memories = [g.memory_mib for g in allowed if g.memory_mib is not None]
         if not memories:
@@ -62,7 +63,7 @@ def refuse_if_impossible(state: State, need: Need, known: set[str]) -> None:
             f"the job needs {plural(need.gpus, 'GPU')} with {gib(need.mem_mib)}, but "
             f"{impossible.could_fit} have that much (the largest has {gib(max(memories))})",
             "ask for less",
-        )
+        ).about("mem")
     hint = "ask for fewer"
     if not _has_driver(state):
         hint += ", or declare more with `stoker gpus add`"
@@ -70,7 +71,7 @@ def refuse_if_impossible(state: State, need: Need, known: set[str]) -> None:
         hint += ", or use more of the driver's with `stoker gpus add`"
     raise UsageError(
         f"the job needs {plural(need.gpus, 'GPU')}, but there {_only(impossible.could_fit)}", hint
-    )
+    ).about("gpus")
 
 
 def _has_driver(state: State) -> bool:
@@ -86,11 +87,11 @@ def _too_few_cpus(need: Need, state: State) -> UsageError:
     return UsageError(
         f"the job needs {plural(need.cpus, 'CPU slot')}, but there {_only(state.cpus)}",
         "ask for fewer, or raise `stoker config set cpus`",
-    )
+    ).about("cpus")
 
 
 def _memory_unknown() -> UsageError:
     return UsageError(
         "how much memory the GPUs have is not known",
         "declare it, e.g. `stoker config set gpus 0:24G,1:24G`, or leave out --mem",
-    )
+    ).about("mem")

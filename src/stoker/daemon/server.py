@@ -135,6 +135,8 @@ class Connection(asyncio.Protocol):
     def fail(self, error: StokerError) -> None:
         """The request in hand can't be granted."""
         details = {"code": error.code, "message": error.message, "hint": error.hint}
+        if error.option:
+            details["option"] = error.option
         self._write({"ok": False, "error": details})
         self._done()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -34,6 +35,8 @@ MEASURED = (
     "measured_at_ms",
 )  # fmt: skip
 
+_SHOWN = {"at_ms": "at_ms", "mem_mib": "ours_mib", "use_percent": "use_percent"}
+
 Key = tuple[int, int]
 
 
@@ -46,6 +49,7 @@ class Telemetry:
     histories: Histories
     _gpus: dict[str, Recent] = field(default_factory=dict)
     _courses: dict[Key, Course] = field(default_factory=dict)
+    _parts: dict[Key, dict[str, Course]] = field(default_factory=dict)  # on each of several GPUs
     _ended: dict[Key, bytes] = field(default_factory=dict)  # courses still to be written down
     _seen: Sighting | None = None
     _saved_at_ms: int = 0
@@ -84,7 +88,7 @@ class Telemetry:
         attempts = [(*key, body) for key, body in self._ended.items()]
         if running:
             for key, course in self._courses.items():
-                attempts.append((*key, encode(columns(course.samples))))
+                attempts.append((*key, self._body(key, course)))
         if not gpus and not attempts:
             return
         try:
@@ -105,11 +109,13 @@ class Telemetry:
         return found
 
     def job_history(self, job_id: int, attempt: int) -> dict[str, Any]:
-        """The course of an attempt."""
-        course = self._courses.get((job_id, attempt))
-        kept = self._kept((job_id, attempt)) if course is None else columns(course.samples)
-        at_ms, use_percent = kept["at_ms"], kept["use_percent"]
-        return {"at_ms": at_ms, "mem_mib": kept["ours_mib"], "use_percent": use_percent}
+        """The course of an attempt, and that on each of its GPUs if it has several."""
+        key = (job_id, attempt)
+        course = self._courses.get(key)
+        kept = self._kept(key) if course is None else columns(course.samples)
+        parts = {gpu: columns(one.samples) for gpu, one in self._parts.get(key, {}).items()}
+        parts = parts or self._kept_parts(key)
+        return {**_shown(kept), "gpus": {gpu: _shown(one) for gpu, one in parts.items()}}
 
     def details(self) -> dict[str, dict[str, Any]]:
         """What is shown of each GPU beside what the state knows."""
@@ -171,19 +177,53 @@ class Telemetry:
             if first is not None:
                 mib = used_mib(state, job_id, attempt)
                 course.add(Sample(first.at_ms, first.use_percent, mib))
+            if len(attempt.gpus) > 1:
+                self._note_parts(key, attempt.gpus)
+
+    def _note_parts(self, key: Key, gpus: Sequence[str]) -> None:
+        if key not in self._parts:  # It may have run under an earlier daemon.
+            kept = self._kept_parts(key).items()
+            self._parts[key] = {gpu: Course(samples_of(one)) for gpu, one in kept}
+        for gpu_id in gpus:
+            gpu = self.turn_loop.state.gpus[gpu_id]
+            reading = gpu.reading
+            if reading is not None:
+                part = self._parts[key].setdefault(gpu.shown_as, Course())
+                mib = reading.ours_mib.get(key[0], 0)
+                if not part.samples or part.samples[-1].at_ms < reading.at_ms:
+                    part.add(Sample(reading.at_ms, reading.use_percent, mib))
+
+    def _body(self, key: Key, course: Course) -> bytes:
+        """What is written down of an attempt."""
+        parts = {gpu: columns(one.samples) for gpu, one in self._parts.get(key, {}).items()}
+        return msgspec.json.encode({**columns(course.samples), "gpus": parts})
 
     def _kept(self, key: Key) -> Columns:
         """What was written down of an attempt, or is about to be."""
+        kept: Columns = self._written(key) or columns([])
+        return kept
+
+    def _kept_parts(self, key: Key) -> dict[str, Columns]:
+        """The same for each of several GPUs."""
+        parts: dict[str, Columns] = self._written(key).get("gpus", {})
+        return parts
+
+    def _written(self, key: Key) -> dict[str, Any]:
         body = self._ended.get(key)
         if body is None:
             body = self.histories.of_attempt(*key)
-        kept: Columns = columns([]) if body is None else msgspec.json.decode(body)
-        return kept
+        found: dict[str, Any] = {} if body is None else msgspec.json.decode(body)
+        return found
 
     def _end(self, key: Key) -> None:
         course = self._courses.pop(key, None)
         if course is not None and course.samples:
-            self._ended[key] = msgspec.json.encode(columns(course.samples))
+            self._ended[key] = self._body(key, course)
+        self._parts.pop(key, None)
+
+
+def _shown(kept: Columns) -> Columns:
+    return {shown: kept[name] for shown, name in _SHOWN.items()}
 
 
 _user = lru_cache(maxsize=256)(user_name)

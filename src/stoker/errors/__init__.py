@@ -8,8 +8,12 @@ A command that is refused nothing needs few of them, and to make a class takes a
 `refusals` are looked up when they are first used.
 """
 
+from __future__ import annotations
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Self
+
     from stoker.errors.refusals import BY_CODE as BY_CODE
     from stoker.errors.refusals import AlreadyRunning as AlreadyRunning
     from stoker.errors.refusals import Failed as Failed
@@ -25,6 +29,8 @@ class StokerError(Exception):
 
     code = "failed"
     exit_code = 1
+    option = ""  # the key of the option of a job that it is about, where that is known
+    as_typed: tuple[str, str] | None = None  # message and hint before they were put into keywords
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -33,6 +39,11 @@ class StokerError(Exception):
 
     def __str__(self) -> str:
         return f"{self.message}; {self.hint}" if self.hint else self.message
+
+    def about(self, option: str) -> Self:
+        """The same, said of an option of a job: a form shows it at its field."""
+        self.option = option
+        return self
 
 
 class UsageError(StokerError):

@@ -52,4 +52,5 @@ BY_CODE: dict[str, type[StokerError]] = {cls.code: cls for cls in _KINDS}
 def from_wire(error: dict[str, str]) -> StokerError:
     """The error that the daemon reported, as the exception that it was there."""
     cls = BY_CODE.get(error.get("code", ""), Failed)
-    return cls(error.get("message", "the daemon reported an error"), error.get("hint", ""))
+    said = cls(error.get("message", "the daemon reported an error"), error.get("hint", ""))
+    return said.about(error.get("option", ""))

@@ -1,7 +1,7 @@
 """Columns of numbers as they are in a log: each is converted only if somebody looks at it.
 
-To convert is what takes longest in a large log, and of a long series few points are kept. Decimals
-with the same number of digits before their dot are in the order of their text, so that the lowest
+To convert takes long in a large log, and of a long series few points are kept. If all numbers of a
+column have as many digits before their dot, they are in the order of their text, so that the lowest
 and the highest are found without converting the others.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from itertools import compress, repeat
 from typing import TypeVar, cast, overload
 
 Point = tuple[float | None, float]  # a step, which is None where none was said, and a value
@@ -55,35 +54,15 @@ class Texts(_Lazy):
 
     def picked(self, indices: Sequence[int]) -> Texts:
         """Those at some places."""
-        if isinstance(indices, range) and indices.step == 1:
-            return type(self)(self.texts[indices.start : indices.stop])
-        return type(self)([self.texts[index] for index in indices])
+        return type(self)(picked(self.texts, indices))
 
 
 class Ordered(Texts):
-    """Finite numbers as texts: ordered by their ranks, and those of one rank by their texts."""
-
-    def __init__(self, texts: Sequence[bytes], ranks: Sequence[int | bytes] | None = None) -> None:
-        super().__init__(texts)
-        self._ranks = ranks  # the digits before the dot, or exponents; None if all are the same
-
-    def picked(self, indices: Sequence[int]) -> Ordered:
-        """Those at some places."""
-        ranks = None if self._ranks is None else picked(self._ranks, indices)
-        return Ordered(picked(self.texts, indices), ranks)
+    """Finite numbers as texts that are in the order of their values."""
 
     def extremes(self) -> tuple[int, int]:
         """Where the lowest and the highest are."""
-        texts, ranks = self.texts, self._ranks
-        if ranks is None:
-            return texts.index(min(texts)), texts.index(max(texts))
-        there = sorted(set(ranks), key=_weight)
-        lowest, highest = (
-            list(compress(texts, map(rank.__eq__, ranks))) for rank in (there[0], there[-1])
-        )
-        if len({*map(len, lowest), *map(len, highest)}) == 1:
-            return texts.index(min(lowest)), texts.index(max(highest))
-        return texts.index(min(lowest, key=_mantissa)), texts.index(max(highest, key=_mantissa))
+        return self.texts.index(min(self.texts)), self.texts.index(max(self.texts))
 
 
 class Within(_Lazy):
@@ -153,30 +132,15 @@ class Run(Sequence[Point]):
 
 def values_of(texts: Sequence[bytes]) -> Sequence[float]:
     """The numbers of a column; ValueError if one is none."""
-    whole = b",%b," % b",".join(texts)
+    zeros = b",%b," % b",".join(texts).translate(_ZERO)
     count, example = len(texts), texts[0]
-    zeros = whole.translate(_ZERO)
-    signs = zeros.translate(None, b"0")
     before = example.find(b".")
-    if before > 0 and signs == b",." * count + b",":
-        if zeros.count(b",%b." % (b"0" * before)) == count:
+    if before > 0 and zeros.count(b",%b." % (b"0" * before)) == count:
+        if zeros.translate(None, b"0") == b",." * count + b",":
             return Ordered(texts)
-        if whole.count(b",0") == whole.count(b",0."):
-            return Ordered(texts, list(map(bytes.find, texts, repeat(b"."))))
-    elif before == 1 and signs == b",.e-" * count + b",":
-        if zeros.count(b",0.") == zeros.count(b"e-00,") == count and b",0" not in whole:
-            return Ordered(texts, [text[-4:] for text in texts])
     elif zeros == b",%b" % (b"0" * len(example)) * count + b",":
         return Ordered(texts)
     return list(map(float, texts))
-
-
-def _weight(rank: int | bytes) -> float:
-    return rank if isinstance(rank, int) else float(b"1" + rank)
-
-
-def _mantissa(text: bytes) -> bytes:
-    return text.partition(b"e")[0]
 
 
 def counts_of(texts: Sequence[bytes]) -> Sequence[float]:
@@ -188,8 +152,8 @@ def picked(column: Sequence[_T], indices: Sequence[int]) -> Sequence[_T]:
     """The numbers of a column at some places."""
     if isinstance(column, _Lazy):
         return cast("Sequence[_T]", column.picked(indices))
-    if isinstance(indices, range) and indices.step == 1:
-        return column[indices.start : indices.stop]
+    if isinstance(indices, range) and indices.step > 0:
+        return column[indices.start : indices.stop : indices.step]
     return [column[at] for at in indices]
 
 

@@ -28,6 +28,7 @@ _BLOCK = 256 * 1024
 _MOST_KNOWN_BYTES = 4 << 20
 _MOST_TEMPLATES = 4  # of lines with the same key
 _FEW = 4  # keys of which all lines are looked at for each
+_MOST_PERIODS = 8  # that are tried
 _OFTEN = 3  # lines of one key for which a template is worth its making
 _LINE_END = re.compile(rb"[\r\n]")
 _ZERO = bytes.maketrans(b"123456789", b"000000000")
@@ -165,8 +166,16 @@ class Extractor:
             self._alike(keys[0], places, text, batches)
             return
         lines = text.split(b"\n")
-        for key, at in _grouped(keys).items():
-            self._alike(key, picked(places, at), b"\n".join([lines[n] for n in at]), batches)
+        groups = _grouped(keys)
+        if len(groups) > len(keys) // 2:  # As in prose, in which few lines can have a meaning.
+            shapes = text.translate(_ZERO).split(b"\n")
+            groups = {
+                key: at
+                for key, at in groups.items()
+                if len(at) > 1 or b"0" in shapes[at[0]] or _has_words(key)
+            }
+        for key, at in groups.items():
+            self._alike(key, picked(places, at), b"\n".join(picked(lines, at)), batches)
 
     def _alike(self, key: bytes, places: Sequence[int], text: bytes, batches: list[Batch]) -> None:
         """Take in lines with the same key: most or all of them are of one template."""
@@ -207,7 +216,7 @@ class Extractor:
     ) -> None:
         """Take in lines one by one, and learn from them."""
         shapes = b"\n".join(lines).translate(_ZERO).split(b"\n")
-        has_words = b"nan" in key.lower() or b"inf" in key.lower()
+        has_words = _has_words(key)
         known = self._known.get(key)
         if known is not None and known.nothing.issuperset(shapes):
             return
@@ -363,8 +372,9 @@ def _apart(between: list[bytes]) -> tuple[Sequence[int], list[int], list[bytes]]
     """The places of lines that match, by what is between them; those of all others, and these."""
     others: list[int] = []
     lines: list[bytes] = []
-    for matched, part in enumerate(between):
-        if part and part != b"\n":
+    for matched in compress(count(), map(ne, between, repeat(b"\n"))):
+        part = between[matched]
+        if part:
             its = part.strip(b"\n").split(b"\n")
             others += range(matched + len(lines), matched + len(lines) + len(its))
             lines += its
@@ -377,8 +387,17 @@ def _apart(between: list[bytes]) -> tuple[Sequence[int], list[int], list[bytes]]
     return list(compress(whole, is_left)), others, lines
 
 
+def _has_words(key: bytes) -> bool:
+    """Whether lines with this key may have numbers without digits."""
+    lower = key.lower()
+    return b"nan" in lower or b"inf" in lower
+
+
 def _grouped(keys: list[bytes]) -> Mapping[bytes, Sequence[int]]:
     """The places of each key."""
+    period = _period(keys)
+    if period:
+        return _of_period(keys, period)
     counts = Counter(keys)
     groups: dict[bytes, list[int]] = {key: [] for key in counts}
     if len(groups) > _FEW:
@@ -394,6 +413,28 @@ def _grouped(keys: list[bytes]) -> Mapping[bytes, Sequence[int]]:
             places.append(at)
             is_left[at] = 0
     groups[most] = list(compress(count(), is_left))
+    return groups
+
+
+def _period(keys: list[bytes]) -> int:
+    """After how many lines the same keys come again, as those of a table; 0 if they do not."""
+    period = 0
+    for _ in range(_MOST_PERIODS):
+        try:
+            period = keys.index(keys[0], period + 1)
+        except ValueError:
+            return 0
+        if keys[period:] == keys[:-period]:
+            return period
+    return 0
+
+
+def _of_period(keys: list[bytes], period: int) -> Mapping[bytes, Sequence[int]]:
+    places = range(len(keys))
+    groups: dict[bytes, Sequence[int]] = {}
+    for at, key in enumerate(keys[:period]):
+        its = places[at::period]
+        groups[key] = sorted((*groups[key], *its)) if key in groups else its
     return groups
 
 

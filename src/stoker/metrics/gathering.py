@@ -31,6 +31,7 @@ Waiting = Callable[[int], None]
 _OF_SWEEPS = "sweep:"  # what the names of their points begin with
 _NOT_BEGUN = ("waiting", "held", "submitted")
 _SETTING = re.compile(r"[+~]*(?P<name>[A-Za-z_][\w.@/-]*)=(?P<value>.*)", re.DOTALL)
+_PUNCTUATION = "();<>|&"  # of shells
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +204,7 @@ def _run_time_s(state: str, began: int | None, ended: int | None, now: int) -> f
 def options_said(argv: Sequence[str], shell: str | None) -> dict[str, Any]:
     """The options of a command: --lr 0.1, --lr=0.1, lr=0.1, and flags, which are true."""
     try:
-        words = list(argv) if shell is None else shlex.split(shell)
+        words = list(argv) if shell is None else _shell_words(shell)
     except ValueError:
         return {}  # It is for a shell to understand.
     found: dict[str, Any] = {}
@@ -220,7 +221,17 @@ def options_said(argv: Sequence[str], shell: str | None) -> dict[str, Any]:
     return found
 
 
+def _shell_words(shell: str) -> list[str]:
+    """The words of a shell command; what is between commands (`;`, `&&`, `>`) is a word, too."""
+    lexer = shlex.shlex(shell, posix=True, punctuation_chars=_PUNCTUATION)
+    lexer.whitespace_split, lexer.commenters = True, ""
+    return list(lexer)
+
+
 def _is_option(word: str) -> bool:
+    """Whether a word is no value of the option before it."""
+    if word and not word.strip(_PUNCTUATION):
+        return True
     return word.startswith("-") and not isinstance(_value(word), int | float)
 
 

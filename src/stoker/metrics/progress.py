@@ -184,6 +184,8 @@ def _epoch(batch: Batch, at: int) -> tuple[float, int]:
 
 def _are_short(texts: Sequence[bytes], most: int) -> bool:
     """Whether counts have at most so many digits, and each is written in one way only."""
+    if texts.count(texts[0]) == len(texts):
+        texts = texts[:1]
     whole = b",%b," % b",".join(texts)
     if whole.count(b",0") != whole.count(b",0,") or not whole.translate(None, b",").isdigit():
         return False

@@ -18,7 +18,7 @@ from typing import Any
 
 from stoker.errors import NotFound, UsageError, quoted
 from stoker.metrics.asking import Summary
-from stoker.metrics.names import goal_of, no_metric
+from stoker.metrics.names import goal_of, in_likely_order, no_metric
 from stoker.metrics.standing import BARRED, ENDED, standing_of
 from stoker.text.suggest import nearest
 
@@ -145,7 +145,7 @@ def tabulate(
         if name not in there:
             raise no_metric(name, there)
     if not names:
-        wanted = list(dict.fromkeys([*wanted, *there]))
+        wanted = list(dict.fromkeys([*wanted, *in_likely_order(there)]))
     goals = {name: goal_of(name) for name in wanted} | {one.name: one.goal for one in objectives}
     first = objectives[0] if objectives else None
     varied = varied_names([run.params for run in runs])

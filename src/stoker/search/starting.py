@@ -88,12 +88,13 @@ def planned(spec: SweepSpec, wanted: Wanted, max_running: int | None) -> Planned
             f"the search would have more than {MOST_TRIALS} jobs", f"--samples {most} at most"
         )
     until = None if wanted.until is None else until_of(wanted.until, wanted.objectives)
-    if samples is None and until is None and wanted.for_ms is None:
+    from stoker.search.study import check, is_exhaustible  # Optuna is loaded by `check`.
+
+    has_end = samples is not None or until is not None or wanted.for_ms is not None
+    if not has_end and not is_exhaustible(sampler, dims):
         raise UsageError(
             "the search has no end", "add --samples 60, --for 8h or --until 'METRIC < NUMBER'"
         )
-    from stoker.search.study import check  # It loads Optuna, which takes its time.
-
     check(sampler, dims, wanted.objectives)
     axes, goals = axes_to_wire(spec.space.axes), [[o.name, o.goal] for o in wanted.objectives]
     parts = [spec.request["cwd"], list(spec.words), spec.style, axes, goals]

@@ -102,7 +102,7 @@ class Study:
     ) -> None:
         self._module = optuna()
         self._dims, self._sampler, self._seed, self._accepts = dims, sampler, seed, accepts
-        self._size = _size(dims) if sampler.lower() in _EACH_ONCE else None
+        self._size = _size(dims) if is_exhaustible(sampler, dims) else None
         self._is_exhausted = False
         self._path, self._name, self._objectives = f"{home}/{FILE}", name, objectives
         self._stopping, self._begun = stopping, begun
@@ -348,6 +348,11 @@ def _grid(dims: Sequence[Dimension]) -> dict[str, list[Any]]:
                 f"the sampler grid has no end with {one.name}", "use randint or choice, or tpe"
             )
     return grid
+
+
+def is_exhaustible(sampler: str, dims: Sequence[Dimension]) -> bool:
+    """Whether a search ends by itself, after it has tried each point of its space once."""
+    return sampler.lower() in _EACH_ONCE and _size(dims) is not None
 
 
 def _size(dims: Sequence[Dimension]) -> int | None:

@@ -23,6 +23,7 @@ from stoker.store import matching, sweep_table
 from stoker.store.database import open_to_read
 from stoker.store.matching import Term
 from stoker.store.named_sql import queries
+from stoker.store.natural import natural_key
 from stoker.store.related import related
 from stoker.store.usage import Ran, usage
 from stoker.store.views import dicts, numbered, without_past
@@ -43,9 +44,9 @@ _STATE = (
 # What a list can be sorted by. Jobs without such a value come last either way.
 _SORTS = {
     "id": "j.id",
-    "name": "j.name COLLATE NOCASE",
+    "name": "natural_key(j.name)",
     "state": _STATE,
-    "group": 'j."group" COLLATE NOCASE',
+    "group": 'natural_key(j."group")',
     "priority": "j.priority",
     "user": "j.user",
     "started": f"CASE WHEN j.state NOT IN ('waiting', 'submitted', 'held') THEN {_BEGAN} END",
@@ -107,6 +108,7 @@ class Browser:
 
     def __init__(self, path: Path) -> None:
         self._connection = open_to_read(path)
+        self._connection.create_function("natural_key", 1, natural_key, deterministic=True)
         self._sql = queries()
         self._until = 0.0
         self._connection.set_progress_handler(self._is_late, _STEPS_BETWEEN_LOOKS)
@@ -379,7 +381,7 @@ def _stretches(wanted: Wanted) -> list[_Stretch]:
         key = _SORTS[wanted.sort]
         if wanted.sort == "id":
             return [_Stretch(order=f"j.id {direction}")]
-        return [_Stretch(order=f"{key} IS NULL, {key} {direction}, j.id {direction}")]
+        return [_Stretch(order=f"{key} {direction} NULLS LAST, j.id {direction}")]
     among_equals = f"coalesce(j.place, j.id << {PLACE_BITS}) {direction}"
     urgent = "(SELECT id FROM terms WHERE json_extract(body, '$.urgent'))"
     queue = f"j.terms NOT IN {urgent} {direction}, j.priority {direction}, {among_equals}"

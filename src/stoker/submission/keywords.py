@@ -60,7 +60,7 @@ def values_of(options: Mapping[str, Any]) -> Fields:
         try:
             values[name] = value_of(BY_KEY[name], said)
         except UsageError as error:
-            raise UsageError(f"{name}: {error.message}", error.hint) from None
+            raise UsageError(f"{name}: {error.message}", error.hint).about(name) from None
     return values
 
 
@@ -95,8 +95,22 @@ def in_keywords(error: Said) -> Said:
 
     What is in backticks is a command to be typed, and stays as it is.
     """
+    if error.as_typed is None:
+        error.as_typed = error.message, error.hint
+        error.option = error.option or _first_named(error.message) or _first_named(error.hint)
     error.message, error.hint = _in_keywords(error.message), _in_keywords(error.hint)
     return error
+
+
+def _first_named(text: str) -> str:
+    """The key of the first option in a text, if there is one."""
+    if "--" not in text:
+        return ""
+    import re  # Few errors get here.
+
+    named = re.findall(r"--([a-z]+(?:-[a-z]+)*)", "".join(text.split("`")[::2]))
+    keys = (name.replace("-", "_") for name in named)
+    return next((key for key in keys if key in BY_KEY), "")
 
 
 def _in_keywords(text: str) -> str:

@@ -168,7 +168,7 @@ def check_directory(path: str) -> None:
     if not os.path.isdir(path):
         raise UsageError(
             f"there is no directory {quoted(path)}", "create it, or name another with --cwd"
-        )
+        ).about("cwd")
 
 
 def check_frozen(path: str) -> None:

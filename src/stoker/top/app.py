@@ -24,19 +24,21 @@ from stoker.top import actions
 from stoker.top.confirmation import Confirmation, Pages
 from stoker.top.curve_pane import CurvePane
 from stoker.top.curve_reader import CurveNews
+from stoker.top.details_pane import DetailsPane
 from stoker.top.feed import Feed, Picture
-from stoker.top.filter_line import FilterLine, wanted
 from stoker.top.frame import key_lines, list_title, listed, summary
 from stoker.top.gpu_rows import gpu_lines
 from stoker.top.job_table import JobTable
 from stoker.top.keys import HELP, KEYS
+from stoker.top.layout import CSS
 from stoker.top.log_pane import LogPane
 from stoker.top.log_reader import LogNews
-from stoker.top.paint import Glyphs, Line, fitted, piece
+from stoker.top.paint import Glyphs, Line, fitted, piece, wrapped
 from stoker.top.rows import Rows, Scroller
+from stoker.top.typed_line import TypedLine, problem_of
 
 _MESSAGE_S = 6.0
-_DETAILS_S = 1.0
+_MESSAGE_ROWS = 3
 _BESIDE_COLUMNS = 100  # from which on there is room for a curve beside a log
 
 
@@ -44,23 +46,7 @@ class Top(App[None]):
     """`stoker top`."""
 
     ENABLE_COMMAND_PALETTE = False
-    CSS = """
-    Screen { background: ansi_default; color: ansi_default; layout: vertical; }
-    #summary, #title, #pane_title, #filter { height: 1; }
-    #gpus { height: 2; }
-    #jobs { height: 1fr; min-height: 2; }
-    #output, #details { height: 2fr; min-height: 2; }
-    #output.beside { layout: horizontal; }
-    #log { width: 1fr; height: 1fr; }
-    #curve { height: 40%; }
-    .beside #curve { width: 40%; height: 1fr; }
-    #keys { height: 1; }
-    Confirmation, Pages { align: center middle; background: transparent; }
-    #question, #pages {
-        background: ansi_default; color: ansi_default; border: round ansi_default;
-        padding: 0 1; max-width: 100%; max-height: 100%;
-    }
-    """
+    CSS = CSS
     # All of them are for the app itself, so that keys that arrive together, by a paste or over a
     # slow line, take effect one after the other.
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -86,15 +72,18 @@ class Top(App[None]):
         self.gpu_panel = Rows(id="gpus")
         self.list_title = Rows(id="title")
         self.pane_title = Rows(id="pane_title")
+        self.told = Rows(id="message")
         self.foot = Rows(id="keys")
         self.table = JobTable(glyphs, id="jobs")
         self.log_pane = LogPane(home, self._log_read, id="log")
         self.curve_pane = CurvePane(home, glyphs, self._curves_read, id="curve")
         self.output = Container(self.log_pane, self.curve_pane, id="output")
-        self.details_pane = Scroller(id="details", indent=14)
-        self._details_of: int | None = None
-        self._details_at = 0.0
-        self.filter_line = FilterLine(self._filter_typed, self._filter_done, id="filter")
+        self.details_pane = DetailsPane(self._ask, id="details")
+        self._problem = ""  # why what is typed is no filter yet
+        self.filter_line = TypedLine("filter", self._filter_typed, self._filter_done, id="filter")
+        self.gpu_line = TypedLine(
+            "GPUs to drain or to resume", lambda text: None, self._gpus_done, id="named_gpus"
+        )
         self.feed = Feed(home, self.table.view, self._brought, self._is_lost)
 
     # ------------------------------------------------------------------ the parts
@@ -106,14 +95,17 @@ class Top(App[None]):
         yield self.list_title
         yield self.table
         yield self.filter_line
+        yield self.gpu_line
         yield self.pane_title
         yield self.output
         yield self.details_pane
+        yield self.told
         yield self.foot
 
     def on_mount(self) -> None:
         """Begin to listen."""
-        self.filter_line.display = False
+        for line in (self.filter_line, self.gpu_line, self.told):
+            line.display = False
         self._hide_panes()
         self.screen.set_focus(self.table)
         self.feed.start()
@@ -131,13 +123,14 @@ class Top(App[None]):
         self.call_after_refresh(self._draw)
 
     async def on_event(self, event: events.Event) -> None:
-        """While a filter is typed, every key is a letter of it."""
+        """While a line is typed, every key is a letter of it."""
         is_typed = isinstance(event, events.Key | events.Paste) and not event.is_forwarded
-        if is_typed and self.filter_line.display and len(self.screen_stack) == 1:
+        line = next((one for one in (self.filter_line, self.gpu_line) if one.display), None)
+        if is_typed and line is not None and len(self.screen_stack) == 1:
             if isinstance(event, events.Paste):
-                self.filter_line.paste(event.text)
+                line.paste(event.text)
             elif isinstance(event, events.Key):
-                self.filter_line.press(event)
+                line.press(event)
             return
         await super().on_event(event)
 
@@ -174,7 +167,7 @@ class Top(App[None]):
         if picture is not None:
             self.picture = picture
             self.table.take(picture)
-            self._renew_details()
+            self.details_pane.renew()
         self._draw()
 
     def _show_log(self, news: LogNews) -> None:
@@ -195,8 +188,9 @@ class Top(App[None]):
         if job is not None and self.table.has_focus:
             if self.log_pane.display:
                 self._show_output(job["id"])
-            elif self.details_pane.display and job["id"] != self._details_of:
-                self._show_details(job["id"])
+            elif self.details_pane.display and job["id"] != self.details_pane.job_id:
+                self.details_pane.open(job["id"])
+                self._draw_pane_title()
         self._draw_list_title()
 
     # ------------------------------------------------------------------ drawing
@@ -228,7 +222,8 @@ class Top(App[None]):
         self._draw_keys()
 
     def _draw_list_title(self) -> None:
-        view, refused = self.table.view, self.picture.refused if self.picture else ""
+        view = self.table.view
+        refused = self._problem or (self.picture.refused if self.picture else "")
         words = listed(
             self.table.total,
             self.filter_line.text.strip(),
@@ -245,7 +240,7 @@ class Top(App[None]):
         if self.log_pane.display:
             words = self.log_pane.title
         elif self.details_pane.display:
-            words = f"job {self._details_of}"
+            words = f"job {self.details_pane.job_id}"
         if words:
             line = list_title([words], self.size.width, self.glyphs)
             self.pane_title.put([line])
@@ -253,13 +248,15 @@ class Top(App[None]):
     def _draw_keys(self) -> None:
         columns, rows = self.size
         lines = key_lines(columns)[: max(1, rows // 10)]
-        if self._words:
-            lines[0] = fitted(self._words, columns)
+        told = wrapped(self._words, columns)[:_MESSAGE_ROWS] if self._words else []
+        self.told.display = bool(told)
+        self.told.styles.height = len(told)
+        self.told.put(told)
         self.foot.styles.height = len(lines)
         self.foot.put(lines)
 
     def say(self, words: str, *, wrong: bool = False) -> None:
-        """Tell something for a while, where the keys are."""
+        """Tell something for a while, above the keys."""
         self._words = [piece(words, "bold red" if wrong else "bold")]
         self._words_until = time.monotonic() + _MESSAGE_S
         self._draw_keys()
@@ -329,8 +326,10 @@ class Top(App[None]):
         self.filter_line.display = True
 
     def _filter_typed(self, text: str) -> None:
-        """Show what matches, letter by letter."""
-        self.table.look_for(wanted(text))
+        """Show what matches, letter by letter; a word that is not complete changes nothing."""
+        self._problem = problem_of(text)
+        if not self._problem:
+            self.table.look_for(text)
         self._draw_list_title()
 
     def _filter_done(self, kept: bool) -> None:
@@ -392,38 +391,20 @@ class Top(App[None]):
         self._close_pane()
         self.pane_title.display = self.details_pane.display = True
         self.screen.set_focus(self.details_pane)
-        self._show_details(job["id"])
+        self.details_pane.open(job["id"])
+        self._draw_pane_title()
 
     def _close_pane(self) -> None:
         self._hide_panes()
         self.log_pane.close()
         self.curve_pane.close()
-        self._details_of = None
-        self.details_pane.show_all([])
+        self.details_pane.close()
         self.screen.set_focus(self.table)
 
     def _hide_panes(self) -> None:
         panes = (self.output, self.log_pane, self.curve_pane, self.details_pane, self.pane_title)
         for part in panes:
             part.display = False
-
-    def _show_details(self, job_id: int) -> None:
-        if job_id != self._details_of:
-            self.details_pane.show_all([])
-        self._details_of = job_id
-        self._details_at = time.monotonic()
-        self._draw_pane_title()
-
-        def show(lines: list[Line]) -> None:
-            if self._details_of == job_id:
-                self.details_pane.show_all(lines)
-
-        self._ask(lambda client: actions.details(client, job_id), show)
-
-    def _renew_details(self) -> None:
-        due = time.monotonic() - self._details_at >= _DETAILS_S
-        if self._details_of is not None and due:
-            self._show_details(self._details_of)
 
     # ------------------------------------------------------------------ requests
 
@@ -455,11 +436,15 @@ class Top(App[None]):
             elif action.asks is None:
                 self._give(action, fitting)
             else:
-                question, yes = action.asks(fitting, max(20, self.size.width - 8))
-                self.push_screen(
-                    Confirmation(question, yes),
-                    lambda sure: self._give(action, fitting) if sure else None,
-                )
+                asks, columns = action.asks, max(20, self.size.width - 8)
+
+                def confirm(asked: tuple[list[Line], str]) -> None:
+                    self.push_screen(
+                        Confirmation(*asked),
+                        lambda sure: self._give(action, fitting) if sure else None,
+                    )
+
+                self._ask(lambda client: asks(client, fitting, columns), confirm)
 
         self.table.when_there(give)
 
@@ -469,6 +454,41 @@ class Top(App[None]):
     def _is_done(self, words: str) -> None:
         self.table.unmark_all()
         self.say(words)
+
+    def action_pause(self, group: bool) -> None:
+        """Pause the queue, or the group of the job under the cursor; or let it go on."""
+        job = self.table.cursor_job or {}
+        if group and not job.get("group"):
+            self.say("the job under the cursor is in no group; p pauses the queue", wrong=True)
+        elif self.picture is not None:
+            named = job["group"] if group else None
+            self._ask(actions.pause_or_resume(self.picture.overview, named), self.say)
+
+    def action_drain(self) -> None:
+        """Ask which GPUs are to be drained; those of the job under the cursor are proposed."""
+        job = self.table.cursor_job or {}
+        self.gpu_line.set_text(",".join(job.get("gpus") or ()))
+        self.gpu_line.display = True
+
+    def _gpus_done(self, kept: bool) -> None:
+        self.gpu_line.display = False
+        gpus = () if self.picture is None else self.picture.gpus
+        if kept and self.gpu_line.text.strip():
+            self._ask(actions.drain_or_resume(gpus, self.gpu_line.text), self.say)
+
+    def action_edit(self) -> None:
+        """Change waiting jobs in the user's editor."""
+
+        def edit(_: dict[str, Any]) -> None:
+            queued = [job for job in self.table.targets if job["state"] in actions.QUEUED]
+            if not queued:
+                self.say("only waiting jobs can be edited", wrong=True)
+                return
+            with self.suspend():
+                actions.edit_by_hand(queued)
+            self.table.unmark_all()
+
+        self.table.when_there(edit)
 
     def action_act(self, name: str) -> None:
         """Act on jobs, once that was confirmed if it is to be."""

@@ -26,6 +26,8 @@ _STEPS = 60
 _MOST_GAP_STEPS = 6
 _EVERY_MS = 250  # how often changes are told at most
 _HISTORY_S = 2.0
+_STARTS_S = 2.0
+_MOST_AHEAD = 200  # unfinished jobs, of which expected starts are worked out
 _RETRY_S = 0.25
 _MOST_NAMED = 1_000
 _MOST_RETRY_S = 10.0
@@ -39,10 +41,7 @@ _OVERVIEW = ("counts", "paused", "paused_groups", "short", "disk", "cpus")
 class View:
     """Which part of the list of jobs is looked at."""
 
-    text: str = ""
-    states: tuple[str, ...] = ()
-    group: str | None = None
-    user: str | None = None
+    text: str = ""  # a filter
     sort: str = "standing"
     descending: bool = False
     offset: int = 0
@@ -50,8 +49,7 @@ class View:
 
     def request(self) -> dict[str, Any]:
         """The fields of the api's `browse`."""
-        fields: dict[str, Any] = asdict(self)
-        return {name: value for name, value in fields.items() if value not in ("", (), None)}
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +63,7 @@ class Picture:
     overview: Mapping[str, Any] = field(default_factory=dict)
     histories: Mapping[str, Sequence[float | None]] = field(default_factory=dict)
     names: Mapping[int, str] = field(default_factory=dict)  # of the jobs on GPUs
+    starts: Mapping[int, int] = field(default_factory=dict)  # when jobs should start, in ms
     refused: str = ""  # why the daemon does not show this view
 
 
@@ -90,6 +89,8 @@ class Feed(threading.Thread):
         self._histories: dict[str, Sequence[float | None]] = {}
         self._histories_at = float("-inf")
         self._names: dict[int, str] = {}
+        self._starts: dict[int, int] = {}
+        self._starts_at = float("-inf")
 
     # ------------------------------------------------------------------ from the view's thread
 
@@ -185,6 +186,9 @@ class Feed(threading.Thread):
         view = self._view
         if time.monotonic() - self._histories_at >= _HISTORY_S:
             self._ask_histories(questions)
+        if time.monotonic() - self._starts_at >= _STARTS_S:
+            self._starts = expected_starts(questions, self._overview)
+            self._starts_at = time.monotonic()
         self._names = names_on(self._gpus, questions, self._names)
         jobs: Sequence[dict[str, Any]] = ()
         total, refused = 0, ""
@@ -195,7 +199,15 @@ class Feed(threading.Thread):
             refused = error.message
         self._show(
             Picture(
-                view, jobs, total, self._gpus, self._overview, self._histories, self._names, refused
+                view,
+                jobs,
+                total,
+                self._gpus,
+                self._overview,
+                self._histories,
+                self._names,
+                self._starts,
+                refused,
             )
         )
 
@@ -239,6 +251,14 @@ def in_steps(
     return found[-_STEPS:]
 
 
+def expected_starts(client: Client, overview: Mapping[str, Any]) -> dict[int, int]:
+    """When waiting jobs should start, if they are few: the queue is run forward to tell."""
+    if not (overview.get("counts") or {}).get("waiting"):
+        return {}
+    found = client.call("forecast", limit=_MOST_AHEAD, most_unfinished=_MOST_AHEAD)["starts"]
+    return {start["id"]: start["starts_at_ms"] for start in found}
+
+
 def names_on(
     gpus: Sequence[dict[str, Any]], client: Client, known: Mapping[int, str]
 ) -> dict[int, str]:
@@ -265,4 +285,5 @@ def picture_of(client: Client, view: View) -> Picture:
         {name: status[name] for name in _OVERVIEW if name in status},
         histories(client) if measured else {},
         names_on(gpus, client, {}),
+        expected_starts(client, status),
     )

@@ -21,11 +21,12 @@ _ORDER = (
 )  # fmt: skip
 _STYLES = {"running": "green", "stopping": "magenta", "failed": "red", "lost": "red"}
 
-# What each key does, in one word; the help says more.
+# What each key does, in one word, on two lines of 80 columns; the help says more.
 KEYS = (
-    ("q", "quit"), ("?", "help"), ("/", "filter"), ("j k", "move"), ("Enter", "job"),
-    ("Esc", "back"), ("Space", "mark"), ("s", "sort"), ("l", "log"), ("m", "metric"),
-    ("c", "cancel"), ("r", "retry"), ("h", "hold"), ("+ -", "sooner/later"),
+    ("q", "quit"), ("?", "help"), ("/", "filter"), ("Enter", "job"), ("Esc", "back"),
+    ("Space", "mark"), ("s", "sort"), ("l", "log"), ("m", "metric"),
+    ("c", "cancel"), ("r", "retry"), ("h", "hold"), ("e", "edit"), ("p", "pause"), ("d", "drain"),
+    ("+ -", "sooner/later"),
 )  # fmt: skip
 
 
@@ -51,7 +52,7 @@ def summary(overview: dict[str, Any], columns: int, glyphs: Glyphs) -> Line:
     if overview.get("short"):
         line.append(piece(f"  can't start jobs: {overview['short']}", "red"))
     elif overview.get("disk"):
-        line.append(piece(f"  {overview['disk']}", "yellow"))
+        line.append(piece(f"  {overview['disk']}", "magenta"))
     return fitted(line, columns)
 
 

@@ -45,11 +45,22 @@ def spark(history: History, columns: int, glyphs: Glyphs) -> Line:
     """Use over time, the latest at the right; what was not measured stays blank."""
     shown = list(history)[-columns:] if columns > 0 else []
     top = len(glyphs.levels) - 1
-    text = "".join(
-        " " if value is None else glyphs.levels[min(top, max(0, int(value / 100 * top + 0.5)))]
-        for value in shown
-    )
-    return [(" " * (columns - len(text)) + text, "green")]
+    line: Line = [(" " * (columns - len(shown)), "")] if len(shown) < columns else []
+    for value in shown:
+        if value is None:
+            sign, style = " ", ""
+        else:
+            sign = glyphs.levels[min(top, max(0, int(value / 100 * top + 0.5)))]
+            style = load_style(value)
+        if line and line[-1][1] == style:
+            sign = line.pop()[0] + sign
+        line.append((sign, style))
+    return line
+
+
+def load_style(percent: float) -> str:
+    """The colour of a load: little, some, much, by the limits of nvitop."""
+    return "dim" if percent < 10 else "green" if percent < 75 else "red"
 
 
 def memory_bar(gpu: Gpu, columns: int, glyphs: Glyphs) -> Line:
@@ -68,7 +79,8 @@ def memory_bar(gpu: Gpu, columns: int, glyphs: Glyphs) -> Line:
     cells = _shares([ours, others, max(0, reserved - ours)], total, columns)
     free = columns - sum(cells)
     signs = (glyphs.ours, glyphs.others, glyphs.reserved)
-    styles = ("green", "magenta", "green")
+    own = load_style(max(ours + others, reserved) / total * 100)
+    styles = (own, "magenta", own)
     line = [(sign * count, style) for sign, count, style in zip(signs, cells, styles, strict=True)]
     line.append((glyphs.free * free, "dim"))
     return [one for one in line if one[0]]

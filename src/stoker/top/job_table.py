@@ -6,7 +6,7 @@ when the list moves beneath it; until it is moved, it stays at the top.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -47,6 +47,7 @@ class JobTable(Movable):
         self.total = 0
         self.marks: dict[int, Job] = {}
         self._jobs: dict[int, Job] = {}  # by their place in the list
+        self._starts: Mapping[int, int] = {}
         self._largest_id = 0
         self._cursor = 0
         self._top = 0
@@ -87,6 +88,7 @@ class JobTable(Movable):
         if replace(picture.view, offset=0, limit=1) != replace(self.view, offset=0, limit=1):
             return  # The answer to an outdated question.
         self.total = picture.total
+        self._starts = picture.starts
         start = picture.view.offset
         self._jobs = {start + place: job for place, job in enumerate(picture.jobs)}
         self._largest_id = max([self._largest_id, *(job["id"] for job in picture.jobs)])
@@ -164,10 +166,10 @@ class JobTable(Movable):
         self.marks.clear()
         self._clamp()
 
-    def look_for(self, wanted: View) -> None:
-        """Show only what matches, sorted as before."""
-        sort, descending = self.view.sort, self.view.descending
-        self._look_anew(replace(wanted, sort=sort, descending=descending))
+    def look_for(self, text: str) -> None:
+        """Show only what matches a filter, sorted as before."""
+        if text != self.view.text:
+            self._look_anew(replace(self.view, text=text))
 
     def sort_next(self) -> None:
         """Sort by the next of the columns."""
@@ -211,6 +213,9 @@ class JobTable(Movable):
                 line = columns.absent()
             else:
                 marked = job["id"] in self.marks
-                line = columns.line(job, now, marked=marked, glyphs=self._glyphs)
+                starts = self._starts.get(job["id"]) if job["state"] == "waiting" else None
+                line = columns.line(
+                    job, now, marked=marked, glyphs=self._glyphs, starts_at_ms=starts
+                )
             lines.append(pointed_at(line) if place == self._cursor else line)
         self.put(lines)

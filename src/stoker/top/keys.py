@@ -26,6 +26,10 @@ KEYS = (
     ("r", "act('retry')"),
     ("h", "act('hold')"),
     ("z", "act('suspend')"),
+    ("e", "edit"),
+    ("p", "pause(False)"),
+    ("P", "pause(True)"),
+    ("d", "drain"),
     ("plus", "act('sooner')"),
     ("minus", "act('later')"),
     ("ctrl+l", "redraw"),
@@ -34,8 +38,8 @@ KEYS = (
 
 _HELP = (
     ("j k, arrows", "move; PageDown PageUp, g G or Home End"),
-    ("/", "filter: words of id, name, group or command;"),
-    ("", "state:failed group:sweep user:me narrow it further"),
+    ("/", "filter: words of name, group or command, or an id;"),
+    ("", "state:failed group:x name:lr* gpu:2 since:2h -not"),
     ("s  S", "sort by the next column; reverse the order"),
     ("Enter", "details of the job under the cursor, and why it waits"),
     ("l", "follow its log; scroll up to stop, G to continue"),
@@ -48,6 +52,9 @@ _HELP = (
     ("h", "hold waiting jobs, release held ones"),
     ("z", "suspend running jobs, let suspended ones go on"),
     ("+  -", "sooner, later: change priority by one (lower goes first)"),
+    ("e", "edit waiting jobs in your editor"),
+    ("p  P", "pause the queue, or the job's group; again: resume"),
+    ("d", "drain GPUs, or resume drained ones"),
     ("q, Ctrl-C", "quit; jobs continue. Ctrl-Z suspends, Ctrl-L redraws"),
 )
 

@@ -48,6 +48,11 @@ def picture_lines(picture: Picture, columns: int, rows: int, glyphs: Glyphs) -> 
     shown = picture.jobs[:room]
     if len(shown) < picture.total:
         shown = shown[: max(1, room - 1)]
-    lines += [table.line(job, now, marked=False, glyphs=glyphs) for job in shown]
+    lines += [
+        table.line(
+            job, now, marked=False, glyphs=glyphs, starts_at_ms=picture.starts.get(job["id"])
+        )
+        for job in shown
+    ]
     left_out = picture.total - len(shown)
     return [*lines, [(f"  and {left_out:,} more", "dim")]] if left_out > 0 else lines

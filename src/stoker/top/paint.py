@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 Piece = tuple[str, str]  # printable text, and its style: words such as "bold red"
 Line = list[Piece]
 
-_CODES = {"bold": "1", "dim": "2", "reverse": "7", "red": "31", "green": "32", "magenta": "35"}
+COLOURS = {"red": 1, "green": 2, "magenta": 5}  # The others can't be read on white, or on black.
+_CODES = {"bold": "1", "dim": "2", "reverse": "7"} | {name: f"3{n}" for name, n in COLOURS.items()}
 
 
 class Glyphs(NamedTuple):

@@ -9,9 +9,8 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from stoker.top.paint import Line, fitted
+from stoker.top.paint import COLOURS, Line, fitted
 
-_COLOURS = {"red": 1, "green": 2, "magenta": 5}
 _SWITCHES = ("bold", "dim", "italic", "underline", "reverse", "strike")
 
 
@@ -21,8 +20,8 @@ def style_of(words: str) -> Style:
     front = back = None
     switches: dict[str, bool] = {}
     for word in words.split():
-        if word in _COLOURS:
-            front = Color.from_ansi(_COLOURS[word])
+        if word in COLOURS:
+            front = Color.from_ansi(COLOURS[word])
         elif word in _SWITCHES:
             switches[word] = True
         elif word.startswith("fg:"):

@@ -38,7 +38,8 @@ _STATUS: dict[type[StokerError], int] = {
     Unreachable: 503,
 }
 _LARGEST_ID = 10**18
-_LARGE = 256 * 1024  # bytes, of an answer
+_WORTH_PACKING = 4 * 1024  # bytes, of an answer
+_LARGE = 64 * 1024  # that takes a while to be packed
 _SEE = "see /api/openapi.json"
 Respond = Callable[[Request], Awaitable[Response]]
 
@@ -151,10 +152,12 @@ class _Page:
         return FileResponse(path, media_type="text/plain; charset=utf-8", filename=name)
 
     async def file(self, request: Request) -> Response:
-        content, kind, tag = _files()[request.url.path]
-        headers = {"etag": tag, "cache-control": "no-cache"}
+        content, packed, kind, tag = _files()[request.url.path]
+        headers = {"etag": tag, "cache-control": "no-cache", "vary": "accept-encoding"}
         if request.headers.get("if-none-match") == tag:
             return Response(status_code=304, headers=headers)
+        if _takes_gzip(request) and len(packed) < len(content):
+            return Response(packed, media_type=kind, headers={**headers, **_GZIP})
         return Response(content, media_type=kind, headers=headers)
 
 
@@ -217,16 +220,26 @@ def _json(content: dict[str, Any], status: int = 200) -> Response:
 
 
 async def _packed(request: Request, response: Response) -> Response:
-    """A large answer is compressed: a page is often looked at over a slow line."""
-    if len(response.body) < _LARGE or "gzip" not in request.headers.get("accept-encoding", ""):
+    """A long answer is compressed: a page is often looked at over a slow line."""
+    plain = bytes(response.body)
+    if len(plain) < _WORTH_PACKING or not _takes_gzip(request):
         return response
-    body = await asyncio.to_thread(gzip.compress, bytes(response.body), 1)
-    headers = {"content-encoding": "gzip", "vary": "accept-encoding"}
+    is_large = len(plain) >= _LARGE
+    body = await asyncio.to_thread(gzip.compress, plain, 1) if is_large else gzip.compress(plain, 1)
+    headers = {**_GZIP, "vary": "accept-encoding"}
     return Response(body, media_type="application/json", headers=headers)
 
 
-def _error(code: str, message: str, hint: str, status: int) -> Response:
-    return _json({"error": {"code": code, "message": message, "hint": hint}}, status)
+_GZIP = {"content-encoding": "gzip"}
+
+
+def _takes_gzip(request: Request) -> bool:
+    return "gzip" in request.headers.get("accept-encoding", "")
+
+
+def _error(code: str, message: str, hint: str, status: int, option: str = "") -> Response:
+    error = {"code": code, "message": message, "hint": hint}
+    return _json({"error": error | ({"option": option} if option else {})}, status)
 
 
 def _careful(respond: Respond) -> Respond:
@@ -238,7 +251,10 @@ def _careful(respond: Respond) -> Respond:
         except StokerError as error:
             status = _STATUS.get(type(error), 409)
             said = in_keywords(error)
-            return _error(said.code, said.message, said.hint, status)
+            message, hint = said.message, said.hint
+            if "x-stoker-page" in request.headers:  # It says options as its fields are labelled.
+                message, hint = said.as_typed or (message, hint)
+            return _error(said.code, message, hint, status, said.option)
         except Exception:
             log.exception("a request failed")
             message = "something went wrong inside the page"
@@ -262,8 +278,8 @@ async def _wrong_method(request: Request, error: Exception) -> Response:
 
 
 @cache
-def _files() -> dict[str, tuple[bytes, str, str]]:
-    """The page's own files by their path: content, kind, and a tag that changes with them."""
+def _files() -> dict[str, tuple[bytes, bytes, str, str]]:
+    """The page's own files by their path: content, also compressed, kind, and a tag of both."""
     found = {}
     own = files("stoker.web") / "static"
     for place, folder in (("/", own), ("/vendor/", own / "vendor")):
@@ -274,5 +290,6 @@ def _files() -> dict[str, tuple[bytes, str, str]]:
             kind = "text/javascript" if item.name.endswith(".js") else guessed
             tag = f'"{hashlib.sha256(content).hexdigest()[:20]}"'
             name = {"index.html": "", "enter.html": "enter"}.get(item.name, item.name)
-            found[place + name] = (content, kind or "application/octet-stream", tag)
+            packed = gzip.compress(content, 6, mtime=0)
+            found[place + name] = (content, packed, kind or "application/octet-stream", tag)
     return found

@@ -120,6 +120,7 @@ class SweepResultsQuestion(Fields):
     single: bool = False  # one row per run, also where points were repeated
     all: bool = True  # false: values of `metric` only
     known: Text | None = None  # the `version` of an answer: if it is still the same, that is said
+    delta: bool = False  # of one that is not the same, how its long parts differ, if that is known
 
 
 class MetricShown(Fields):
@@ -157,13 +158,14 @@ class SubmitRequest(Fields):
 
 
 class Chosen(Fields):
-    """Which jobs are meant: the union of what is named."""
+    """Which jobs are meant: the union of what is named; `text` and `states` narrow it."""
 
     ids: Ids = []
     names: Annotated[list[Text], Meta(max_length=1000)] = []
     group: Text | None = None
     all: bool = False
     states: Annotated[list[Text], Meta(max_length=20)] = []  # of these, only those in such a state
+    text: Text = ""  # a filter, as in "state:failed lr*"; alone it means all that match
 
 
 class CancelRequest(Chosen):

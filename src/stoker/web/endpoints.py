@@ -210,9 +210,12 @@ async def _sweep_results(services: Services, asked: Asked) -> Answer:
         both = await services.shared(("sweep's jobs", name), found)
         return await asyncio.to_thread(sweep_results.answer, both["table"], both["read"], question)
 
-    what = msgspec.structs.replace(question, known=None)
+    what = msgspec.structs.replace(question, known=None, delta=False)
     key = ("results", msgspec.json.encode(what))
-    return sweep_results.unless_known(await services.shared(key, made), known)
+    content = await services.shared(key, made)
+    before = services.told.since(known) if question.delta else None
+    services.told.note(content["version"], content)
+    return await asyncio.to_thread(sweep_results.unless_known, content, known, before)
 
 
 async def _sweep_curves(services: Services, asked: Asked) -> Answer:
@@ -299,7 +302,7 @@ def _passed_on(op: str) -> Handler:
         request = asked.fields
         fields = msgspec.structs.asdict(request)
         if isinstance(request, bodies.Chosen):
-            select = {name: fields[name] for name in ("names", "group", "all", "states")}
+            select = {name: fields[name] for name in ("names", "group", "all", "states", "text")}
             fields = {"select": {**select, "ids": [str(job_id) for job_id in request.ids]}}
         if isinstance(request, bodies.RemoveRequest) and request.older_ms is not None:
             fields["older_ms"] = request.older_ms
@@ -391,7 +394,8 @@ ENDPOINTS: tuple[Endpoint, ...] = (
              {"jobs": "Objects", "links": "Lists", "more": "Flag"}),
     Endpoint("GET", "/api/jobs/{id}/history", _job_history, bodies.HistoryQuestion,
              "GPU memory and use of an attempt (default: the latest) over time",
-             {"at_ms": "Ids", "mem_mib": "MaybeNumbers", "use_percent": "MaybeNumbers"}),
+             {"at_ms": "Ids", "mem_mib": "MaybeNumbers", "use_percent": "MaybeNumbers",
+              "gpus": "Object"}),
     Endpoint("GET", "/api/jobs/{id}/metrics", _job_metrics, bodies.HistoryQuestion,
              "all metrics of an attempt (default: the latest with any) with their curves; "
              "while some is unread, ask again",
@@ -458,7 +462,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
               "best": "MaybeNumber", "front": "Ids", "objectives": "Texts", "so_far": "Flag",
               "why_no_best": "Text", "search": "MaybeText", "searching": "Flag",
               "importance": "Objects", "judged_by": "Number", "rough": "Flag",
-              "version": "Text", "changed": "Flag"}, "sweeps"),
+              "version": "Text", "changed": "Flag", "delta": "MaybeObject"}, "sweeps"),
     Endpoint("GET", "/api/sweep/curves", _sweep_curves, bodies.SweepCurvesQuestion,
              "the curves of one metric of a sweep's points: of many the best, and some of the rest",
              _CURVES, "sweeps"),

@@ -12,6 +12,8 @@ from stoker.web.link import Link
 
 MOST_LOOKED_AT = 500
 _MOST_IDS = 100  # of one message
+# Reasons that say less than the log; others, such as a time limit, are the message themselves.
+_NEEDS_LOG = re.compile(r"exit|signal|out of memory")
 # What differs between two jobs with the same trouble: numbers, addresses, quoted words, paths.
 _DIFFERS = re.compile(r"0x[0-9a-f]+|(?<![A-Za-z_])[0-9]+(?:[.:][0-9]+)*|/[\w./-]+", re.IGNORECASE)
 
@@ -34,9 +36,11 @@ def grouped(jobs: Sequence[Mapping[str, Any]], lines: Sequence[str]) -> list[Ans
     """Jobs whose messages differ in numbers and paths only, together; the latest job first."""
     found: dict[str, Answer] = {}
     for job, line in zip(jobs, lines, strict=True):
+        reason = job["reason"] or ""
+        said = line if not reason or _NEEDS_LOG.match(reason) else ""
         one = found.setdefault(
-            _DIFFERS.sub("#", line) or job["reason"],
-            {"message": line or job["reason"], "count": 0, "ids": [], "groups": [], "reasons": [],
+            _DIFFERS.sub("#", said) or reason,
+            {"message": said or reason, "count": 0, "ids": [], "groups": [], "reasons": [],
              "last_at_ms": job["ended_at_ms"], "first_at_ms": job["ended_at_ms"]},
         )  # fmt: skip
         one["count"] += 1

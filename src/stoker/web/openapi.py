@@ -30,6 +30,7 @@ _ANSWERS: dict[str, dict[str, Any]] = {
     "MaybeNumbers": {"type": "array", "items": {"type": ["number", "null"]}},
     "Ids": {"type": "array", "items": _NUMBER},
     "Object": _OBJECT,
+    "MaybeObject": {"type": ["object", "null"]},
     "Lists": {"type": "array", "items": {"type": "array"}},
     "Objects": {"type": "array", "items": _OBJECT},
     "Counts": {"type": "object", "additionalProperties": _NUMBER},
@@ -67,7 +68,7 @@ _COMPONENTS: dict[str, Any] = {
     "Error": {
         "type": "object",
         "required": ["error"],
-        "properties": {"error": _schema("code message hint", Text="code message hint")},
+        "properties": {"error": _schema("code message hint", Text="code message hint option")},
     },
 }
 _ERRORS = {

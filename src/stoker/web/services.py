@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stoker.errors import NotFound, StokerError
+from stoker.web.deltas import Told
 from stoker.web.events import Feed
 from stoker.web.link import Link
 
@@ -25,6 +26,7 @@ class Services:
 
     link: Link
     feed: Feed
+    told: Told = field(default_factory=Told)
     _cache: dict[Hashable, tuple[float, int, asyncio.Task[Answer]]] = field(default_factory=dict)
     _tickets: dict[str, tuple[float, str, str]] = field(default_factory=dict)
 

@@ -159,7 +159,9 @@ def _directory(given: str | None) -> str:
         return home_directory()
     path = os.path.expanduser(given.strip())
     if "\0" in path or not os.path.isabs(path):
-        raise UsageError(f"{quoted(given)} is not a whole path", "begin it with / or ~")
+        raise UsageError(f"{quoted(given)} is not a whole path", "begin it with / or ~").about(
+            "cwd"
+        )
     return os.path.normpath(path)
 
 

@@ -23,6 +23,7 @@ from stoker.metrics.result_columns import said
 from stoker.metrics.results import Objective, Result, ResultTable, Run, mean, spread, tabulate
 from stoker.text.searches import search_text
 from stoker.web.bodies import SweepResultsQuestion
+from stoker.web.deltas import change
 
 Answer = dict[str, Any]
 Numbers = list[float | None]
@@ -84,14 +85,21 @@ def answer(found: Answer, read: Answer, question: SweepResultsQuestion) -> Answe
         "rough": judged.is_rough,
     }
     version = hashlib.sha256(msgspec.json.encode(content)).hexdigest()[:20]
-    return {**content, "version": version, "changed": True}
+    return {**content, "version": version, "changed": True, "delta": None}
 
 
-def unless_known(content: Answer, known: str | None) -> Answer:
-    """The same without its long parts if the one who asks has them."""
-    if content["version"] != known:
+def unless_known(content: Answer, known: str | None, before: Answer | None = None) -> Answer:
+    """The same without its long parts if the one who asks has them.
+
+    If what the one who asks has is `before`, it is told how its long parts have changed since.
+    """
+    if content["version"] != known and before is None:
         return content
-    return {**content, **{name: type(content[name])() for name in _LONG}, "changed": False}
+    told = {**content, **{name: type(content[name])() for name in _LONG}}
+    if before is None or content["version"] == known:
+        return {**told, "changed": False}
+    long = [{name: answer[name] for name in _LONG} for answer in (before, content)]
+    return {**told, "delta": change(*long)}
 
 
 def _settled(

@@ -43,6 +43,9 @@ def cancel(daemon: Daemon, request: msg.Cancel) -> AfterTurn:
         left_out = {_never_killed(job).message: [job.id] for job in adopted}
         told = {"left_out": left_out, "searches": searches}
         answer = {"ids": _ids_of(ours), **{key: one for key, one in told.items() if one}}
+        if request.check:
+            skipped = state.dependencies.skipped_without(_ids_of(ours))
+            return Decided([], answer | {"skipped": skipped})
         return Decided([stop_event(state, job) for job in ours], answer)
 
     return AfterTurn(proposal)
@@ -51,7 +54,8 @@ def cancel(daemon: Daemon, request: msg.Cancel) -> AfterTurn:
 def _searches_ended(daemon: Daemon, request: msg.Cancel) -> list[str]:
     """Who cancels a whole search wants no more of its points; which were under way."""
     select = request.select
-    if request.let_go or select.states or not (select.all or select.group is not None):
+    is_whole = (select.all or select.group is not None) and not (select.states or select.text)
+    if request.check or request.let_go or not is_whole:
         return []
     return daemon.searches.end(None if select.all else [str(select.group)], "it was cancelled")
 

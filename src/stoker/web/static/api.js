@@ -6,6 +6,7 @@ export class ApiError extends Error {
     this.status = status;
     this.code = error.code || "failed";
     this.hint = error.hint || "";
+    this.option = error.option || ""; // of a job, that it is about
   }
 }
 

@@ -36,6 +36,24 @@ const ROUTES = [
 ];
 
 const main = document.getElementById("main");
+
+// The parts of an address; null if it can't be one.
+function wordsOf(found) {
+  try {
+    return found.slice(1).map((word) => (word === undefined ? word : decodeURIComponent(word)));
+  } catch {
+    return null;
+  }
+}
+
+function nowhere() {
+  for (const link of document.querySelectorAll("#nav a")) link.removeAttribute("aria-current");
+  const places = [["#/", "To the jobs"], ["#/sweeps", "To the sweeps"], ["#/submit", "Submit a job"]];
+  return h("section", { class: "card pad stack" }, h("h1", {}, "There is nothing here."),
+    h("p", {}, "No view has the address ", h("code", {}, location.hash || "/"), "."),
+    h("p", {}, ...places.flatMap(([href, words], at) => [at ? " · " : "", h("a", { href }, words)])));
+}
+
 let view = null;
 
 function show() {
@@ -44,13 +62,14 @@ function show() {
   if (view) view.close();
   hideTip();
   clear(main);
-  if (!known) {
+  const words = known ? wordsOf(known[0].exec(path)) : null;
+  if (!words) {
     view = null;
-    main.append(h("p", { class: "empty" }, "There is nothing here. ", h("a", { href: "#/" }, "To the jobs")));
+    setTitle("Nothing here");
+    main.append(nowhere());
     return;
   }
-  const [pattern, name, make] = known;
-  const words = pattern.exec(path).slice(1).map((word) => (word === undefined ? word : decodeURIComponent(word)));
+  const [, name, make] = known;
   for (const link of document.querySelectorAll("#nav a")) {
     if (link.dataset.view === name) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
@@ -139,7 +158,8 @@ const KEYS = [
   ["/", "filter the list, or search in the log"],
   ["j k ↓ ↑", "go through the list"],
   ["Enter", "open the job"],
-  ["Space", "choose the job"],
+  ["Space", "choose the job; with Shift all up to it"],
+  ["a", "choose all that match, or none"],
   ["c r h l", "cancel, retry, hold or release, to the log"],
   ["+ −", "sooner, later (priority)"],
   ["n", "a new job"],
@@ -194,6 +214,13 @@ function toList() {
 addEventListener("hashchange", (event) => {
   fromList = pathOf(event.oldURL) === "";
   show();
+  // What is read aloud, and where Tab goes on, is the new view; a form has put the focus into its first field.
+  if (!main.contains(document.activeElement)) main.focus({ preventScroll: true });
+});
+
+document.querySelector("a.skip").addEventListener("click", (event) => {
+  event.preventDefault(); // Addresses are those of views.
+  main.focus();
 });
 
 document.addEventListener("click", (event) => {

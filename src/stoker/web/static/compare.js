@@ -123,7 +123,7 @@ export function compareView(said, query) {
       const words = found.slice(0, 10).map((curve) => `job ${curve.job}: ${summaryText(curve, goal)}`).join("; ");
       chart.show(lines.reverse(), { log: which.log.checked, label: `Curves of ${metric} by step. ${words}` });
     }
-    const columns = [["", ""], ["id", "Id"], ["state", "State"], ["name", "Job"],
+    const columns = [["line", "Line"], ["id", "Id"], ["state", "State"], ["name", "Job"],
       ...varied.map((one) => [`param ${one}`, one]),
       ...(names.length ? [["last", `last ${metric}`], ["best", goal === "max" ? "highest" : "lowest"]] : []),
       ["time", "Ran"]];

@@ -36,6 +36,12 @@ export function setText(element, text) {
   if (element.textContent !== wanted) element.textContent = wanted;
 }
 
+// What stands where nothing is to be seen, and what to do about it.
+export function setNote(element, words, href, action) {
+  if (element.textContent === `${words} ${action}`) return;
+  element.replaceChildren(`${words} `, h("a", { href }, action));
+}
+
 export function setData(element, name, value) {
   const wanted = value === null || value === undefined ? "" : String(value);
   if (element.dataset[name] !== wanted) element.dataset[name] = wanted;

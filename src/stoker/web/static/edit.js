@@ -1,16 +1,17 @@
 // A dialog with all that may change of a job while it waits.
 
-import { errorBox, h } from "./dom.js";
+import { h } from "./dom.js";
+import { FieldErrors } from "./forms.js";
 import { field, optionFields } from "./options.js";
 
 // A dialog with what may change while a job waits; only what was changed is sent. It stays open to
 // show what `save` gives: what is to be known of the change.
 export async function editDialog(job, save) {
-  const trouble = errorBox();
   const done = h("p", { class: "done", role: "status", hidden: true });
   const back = h("button", { type: "button", onclick: () => dialog.close() }, "Back");
   const submit = h("button", { type: "submit", class: "main" }, "Save");
   const options = await optionFields("", "edit");
+  const trouble = new FieldErrors(options.keys);
   const changed = options.edits(job);
   const command = h("textarea", { name: "command", rows: 2, spellcheck: false, value: job.command });
   const changes = () => {
@@ -30,7 +31,7 @@ export async function editDialog(job, save) {
         back.textContent = "Close";
         submit.remove(); // What is shown is compared with the job as it was.
       } catch (error) {
-        trouble.show(error);
+        trouble.show(dialog, error);
       }
     } },
     h("h2", {}, `Edit job ${job.id}`),

@@ -4,7 +4,7 @@ import { holdInView, keepInAddress } from "./address.js";
 import { setTitle } from "./alerts.js";
 import { get, post } from "./api.js";
 import { JobCurves } from "./curves.js";
-import { clear, errorBox, h, keyed, setData, setHidden, setText } from "./dom.js";
+import { clear, errorBox, h, keyed, setData, setHidden, setNote, setText } from "./dom.js";
 import { now, serverNow } from "./feed.js";
 import {
   count, duration, exitText, FINAL, fromNow, gib, isSuspended, moment, ran, stateShown, valueText,
@@ -79,7 +79,8 @@ export function jobView(id, query) {
       answer = await get(`/api/jobs/${id}`);
     } catch (error) {
       if (closed || error.status === 0) return;
-      setText(missing, error.status === 404 ? `There is no job ${id}.` : `${error.message}. ${error.hint}`);
+      if (error.status === 404) setNote(missing, `There is no job ${id}.`, "#/", "All jobs");
+      else setText(missing, `${error.message}. ${error.hint}`);
       setHidden(missing, false);
       setHidden(parts, true);
       Object.values(buttons).forEach((button) => setHidden(button, true));
@@ -244,7 +245,7 @@ export function jobView(id, query) {
   async function priority(step) {
     trouble.clear();
     try {
-      await setPriority(job, job.priority + step);
+      await setPriority([job], job.priority + step);
       await refresh();
     } catch (error) {
       trouble.show(error);

@@ -1,6 +1,7 @@
 // A list of any length: only the rows that are seen are there, and only they are asked for.
 
 import { get } from "./api.js";
+import { Chosen } from "./choosing.js";
 import { h, setData, setHidden, setText } from "./dom.js";
 
 const PAGE = 60; // rows asked for at a time, so that tabs that look at the same share an answer
@@ -25,18 +26,19 @@ export class WindowedList {
     this.unused = [];
     this.current = null; // the id of the item that the keys are at, and its place when it was last seen
     this.currentPlace = null;
-    this.chosen = new Map(); // items by id
+    this.chosen = new Chosen((from, to) => this.#window(from, to));
     this.onchosen = () => {};
     this.onask = () => {}; // told what is asked for now
-    this.whenLoaded = []; // what is to be done once the list has come
+    this.whenLoaded = []; // what is to be done once what is seen of the list has come
     this.asked = 0;
     this.body = h("div", { class: "rows", role: "rowgroup" });
     this.note = h("div", { class: "empty" }, "…");
     this.emptyWords = empty;
     this.heads = new Map();
     this.head = h("div", { class: "row head", role: "row" }, ...columns.map((column) => this.#head(column)));
-    this.element = h("div", { class: "list card", role: "table", "aria-label": "Jobs" }, this.head, this.body,
-      this.note);
+    this.said = h("div", { class: "hidden", role: "status" }); // where the keys are, for who does not see it
+    this.table = h("div", { role: "table", "aria-label": "Jobs" }, this.head, this.body);
+    this.element = h("div", { class: "list card" }, this.table, this.note, this.said);
     this.onscroll = () => this.#scrolled();
     this.timer = null;
     this.stale = false;
@@ -46,8 +48,14 @@ export class WindowedList {
 
   #head({ key, title, sort, hint }) {
     const cell = h("div", { class: `cell c-${key}`, role: "columnheader" });
+    if (key === "pick") {
+      this.allBox = h("input", { type: "checkbox", class: "write", "aria-label": "Choose all that match",
+        title: "Choose all that match", onchange: () => this.chooseAll(this.allBox.checked) });
+      cell.append(this.allBox);
+      return cell;
+    }
     if (!sort) {
-      cell.append(title);
+      cell.append(title || h("span", { class: "hidden" }, "Chosen"));
       return cell;
     }
     const button = h("button", { type: "button", class: "sort", title: hint || `Sort by ${title.toLowerCase()}`,
@@ -74,6 +82,10 @@ export class WindowedList {
 
   // Another list: from its beginning.
   ask(query) {
+    // All that match are those of the list that is shown, in whatever order.
+    if (this.chosen.all && ["text", "states"].some((key) => String(query[key]) !== String(this.query[key]))) {
+      this.chooseNone();
+    }
     this.query = query;
     this.items.clear();
     this.total = null;
@@ -124,6 +136,7 @@ export class WindowedList {
       if (this.closed || asked !== this.asked) return;
       if (this.total === null) {
         this.noted = null;
+        this.draw();
         setText(this.note, `${error.message}. ${error.hint}`);
       }
       return;
@@ -132,17 +145,20 @@ export class WindowedList {
     this.#take(from, answer);
     this.#findCurrent();
     this.draw();
-    for (const act of this.whenLoaded.splice(0)) act();
+    this.#act();
   }
 
   // What is around is kept, so that nothing is blank on the way there; it is asked for anew once one stays.
   #take(from, { jobs, total }) {
     if (total !== this.total) this.items.clear();
     this.total = total;
-    jobs.forEach((item, place) => this.items.set(from + place, item));
-    for (const place of this.items.keys()) {
-      if (place < from - MOST_AROUND || place > from + jobs.length + MOST_AROUND) this.items.delete(place);
+    // What has moved here is not where it was any more.
+    const moved = new Set(jobs.map((item) => item.id));
+    for (const [place, item] of this.items) {
+      const far = place < from - MOST_AROUND || place > from + jobs.length + MOST_AROUND;
+      if (far || moved.has(item.id)) this.items.delete(place);
     }
+    jobs.forEach((item, place) => this.items.set(from + place, item));
   }
 
   // Rows that come into view soon, at most one question at a time.
@@ -156,20 +172,32 @@ export class WindowedList {
       const answer = await get(this.path, { ...query, offset: from, limit });
       if (!this.closed && query === this.query) this.#take(from, answer);
     } catch {
-      // It is asked for again when it is seen.
+      this.loading = false;
+      return; // It is asked for again when this is drawn the next time.
     }
     this.loading = false;
-    if (!this.closed) this.draw();
+    if (this.closed) return;
+    this.#findCurrent();
+    this.draw();
+    this.#act();
   }
 
-  // A key that is pressed while another list is on its way is meant for that one.
+  // A key that is pressed while what it is about is on its way waits for that, and the next ones for it.
   loaded(act) {
-    if (this.isLoaded) act();
-    else this.whenLoaded.push(act);
+    this.whenLoaded.push(act);
+    this.#act();
   }
 
+  #act() {
+    while (this.whenLoaded.length && this.isLoaded) this.whenLoaded.shift()();
+  }
+
+  // Whether it is known what there is, and what the keys are at, unless one has scrolled away from there.
   get isLoaded() {
-    return this.total !== null;
+    if (this.total === null) return false;
+    const [first, last] = this.#seen();
+    const place = this.currentPlace;
+    return this.current !== null || place === null || place < first || place > last;
   }
 
   // The keys stay with their item wherever it has moved to, and come to one where there was none to see yet.
@@ -212,6 +240,7 @@ export class WindowedList {
     const height = this.#rowHeight();
     const total = Math.min(this.total ?? 0, MOST_ROWS);
     setHidden(this.note, total > 0);
+    this.#drawAllBox();
     if (this.total === 0 && this.noted !== this.query) {
       this.noted = this.query;
       this.note.replaceChildren(...this.emptyWords());
@@ -227,7 +256,26 @@ export class WindowedList {
     for (let place = first; place <= Math.min(last, total - 1); place += 1) {
       this.#put(place, this.items.get(place), height);
     }
+    if (!this.direction) this.#order();
     if (!this.loading && this.#lacks(first, last, total)) this.#loadAhead(first, last);
+  }
+
+  #drawAllBox() {
+    const { all, some, jobs } = this.chosen;
+    this.allBox.checked = all || (some && jobs.size >= this.total);
+    this.allBox.indeterminate = some && !this.allBox.checked;
+  }
+
+  // Rows are used again where they are needed; once nothing moves, they stand in the page as they are seen.
+  #order() {
+    this.table.setAttribute("aria-rowcount", (this.total ?? 0) + 1);
+    const focused = this.body.contains(document.activeElement) ? document.activeElement : null;
+    let place = this.body.firstChild;
+    for (const [, row] of [...this.rows].sort(([one], [other]) => one - other)) {
+      if (row === place) place = place.nextSibling;
+      else this.body.insertBefore(row, place);
+    }
+    if (focused && focused !== document.activeElement) focused.focus({ preventScroll: true });
   }
 
   // Whether rows are not there that are seen, or will be soon.
@@ -262,7 +310,11 @@ export class WindowedList {
       const at = `translateY(${place * height}px)`;
       if (row.style.transform !== at) row.style.transform = at;
     }
-    setData(row, "current", item && item.id === this.current ? "yes" : "");
+    const isCurrent = Boolean(item) && item.id === this.current;
+    setData(row, "current", isCurrent ? "yes" : "");
+    if (isCurrent) row.setAttribute("aria-current", "true");
+    else row.removeAttribute("aria-current");
+    row.setAttribute("aria-rowindex", place + 2);
     setData(row, "chosen", item && this.chosen.has(item.id) ? "yes" : "");
     setData(row, "empty", item ? "" : "yes");
     if (item) this.changeRow(row, item);
@@ -271,14 +323,14 @@ export class WindowedList {
   #newRow() {
     const row = this.makeRow();
     row.addEventListener("click", (event) => {
-      const item = this.items.get(Number(row.dataset.place));
-      if (!item || event.target.closest("a, button, input") || getSelection().toString()) return;
-      this.openItem(item);
+      const place = Number(row.dataset.place);
+      const item = this.items.get(place);
+      if (!item) return;
+      if (event.target.type === "checkbox") this.choose(item, event.target.checked, event.shiftKey);
+      else if (!event.target.closest("a, button") && !getSelection().toString()) this.openItem(item);
     });
-    row.addEventListener("change", (event) => {
-      const item = this.items.get(Number(row.dataset.place));
-      if (item && event.target.type === "checkbox") this.choose(item, event.target.checked);
-    });
+    // A range is not text that is marked.
+    row.addEventListener("mousedown", (event) => event.shiftKey && event.preventDefault());
     return row;
   }
 
@@ -289,17 +341,45 @@ export class WindowedList {
     this.unused.push(row);
   }
 
-  choose(item, on) {
-    if (on) this.chosen.set(item.id, item);
-    else this.chosen.delete(item.id);
-    this.onchosen();
-    this.draw();
+  // This one; with `range` all from the last one that was chosen up to here.
+  async choose(item, on, range = false) {
+    if (this.chosen.all) return;
+    if (!range || !this.chosen.anchor) this.chosen.set(item, this.#placeOf(item.id), on);
+    else await this.#tried(() => this.chosen.rangeTo(this.#placeOf(item.id), (id) => this.#placeOf(id)));
+    this.#choseSome();
+  }
+
+  async chooseAll(on = true) {
+    if (on && this.total) await this.#tried(() => this.chosen.chooseAll(this.total));
+    else this.chosen.clear();
+    this.#choseSome();
   }
 
   chooseNone() {
     this.chosen.clear();
+    this.#choseSome();
+  }
+
+  #choseSome() {
     this.onchosen();
     this.draw();
+  }
+
+  async #tried(act) {
+    try {
+      await act();
+    } catch {
+      // What could not be asked for is not chosen, as one sees.
+    }
+  }
+
+  async #window(from, to) {
+    return (await get(this.path, { ...this.query, offset: from, limit: to - from + 1 })).jobs;
+  }
+
+  #placeOf(id) {
+    for (const [place, item] of this.items) if (item.id === id) return place;
+    return undefined;
   }
 
   // The item that the keys are at, wherever it has moved to; none if it is not in what is shown of the list.
@@ -321,5 +401,7 @@ export class WindowedList {
     if (top < roof) scrollBy(0, top - roof);
     else if (top + height * 2 > innerHeight) scrollBy(0, top + height * 2 - innerHeight);
     this.draw();
+    const item = this.at();
+    setText(this.said, item ? `${item.id} ${item.name || item.command}, ${item.state}` : "");
   }
 }

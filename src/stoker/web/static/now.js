@@ -2,14 +2,14 @@
 
 import { get, post } from "./api.js";
 import { isKnown, keepInAddress } from "./address.js";
-import { compareAddress } from "./compare.js";
+import { ChosenBar } from "./chosenbar.js";
 import { errorBox, h, setData, setHidden, setText } from "./dom.js";
 import { now, serverNow } from "./feed.js";
+import { withGroup } from "./filter.js";
 import { count, duration, exitText, FINAL, fromNow, moment, need, ran, stateShown } from "./format.js";
 import { gpuSection } from "./gpus.js";
 import { WindowedList } from "./list.js";
-import { logsAddress } from "./sidelogs.js";
-import { give, latest, possible, setPriority } from "./orders.js";
+import { possible, setPriority } from "./orders.js";
 
 const SHOWN = [
   ["all", "All", []],
@@ -21,21 +21,21 @@ const SHOWN = [
 const COUNTED = ["running", "stopping", "submitted", "waiting", "held", "succeeded", "stopped", "failed", "cancelled",
   "skipped", "lost"];
 const FORECAST_MS = 6000;
+const FILTER_HELP = "Words in the id, name, group or command; state: group: name: user: gpu: since: with * and ?, "
+  + "lists by commas; -word for what is not so; quotes for what has spaces";
 
 const SORTS = new Set(["id", "state", "name", "time", "priority", "user"]);
-const MOST_CHOSEN_KEPT = 200;
 // What the list is like. The address says it too; this is for links that lead here without saying it.
-const kept = { shown: "all", text: "", group: "", sort: {}, chosen: [] };
+const kept = { shown: "all", text: "", sort: {}, chosen: "" };
 
 function takeAddress(query) {
   if (![...query].length && !isKnown()) return;
   const shown = query.get("show");
   kept.shown = SHOWN.some(([key]) => key === shown) ? shown : "all";
   kept.text = query.get("text") || "";
-  kept.group = query.get("group") || "";
   const sort = query.get("sort");
   kept.sort = SORTS.has(sort) ? { sort, descending: query.has("down") || undefined } : {};
-  kept.chosen = (query.get("chosen") || "").split(",").map(Number).filter(Number.isSafeInteger).filter(Boolean);
+  kept.chosen = query.get("chosen") || "";
 }
 
 export function nowView(address) {
@@ -56,25 +56,13 @@ export function nowView(address) {
     totals.append(chip);
   }
 
-  const filter = h("input", { type: "search", placeholder: "Filter: name, command, id…", "aria-label": "Filter",
-    value: kept.text, class: "filter" });
-  const group = h("button", { type: "button", class: "small", hidden: !kept.group, title: "Show all groups",
-    onclick: () => setGroup("") });
+  const filter = h("input", { type: "search", placeholder: "Filter: lr state:failed group:sweep since:2h…",
+    title: FILTER_HELP, "aria-label": "Filter", value: kept.text, class: "filter" });
   const choice = h("div", { class: "choice", role: "group", "aria-label": "Which jobs" },
     ...SHOWN.map(([key, title]) => h("button",
       { type: "button", data: { key }, "aria-pressed": String(key === kept.shown), onclick: () => setShown(key) },
       title)));
   const size = h("span", { class: "dim num size" });
-  const chosenBar = h("div", { class: "bar chosen write" });
-  const chosenCount = h("b", {});
-  const chosenButtons = ["cancel", "retry", "hold", "release", "remove"].map((name) =>
-    h("button", { type: "button", class: `small${name === "cancel" || name === "remove" ? " danger" : ""}`,
-      data: { order: name }, onclick: () => giveAll(name) }, name[0].toUpperCase() + name.slice(1)));
-  const compare = h("a", { class: "button small" }, "Compare");
-  const logs = h("a", { class: "button small" }, "Logs");
-  chosenBar.append(chosenCount, ...chosenButtons, compare, logs,
-    h("button", { type: "button", class: "small quiet", onclick: () => list.chooseNone() }, "None"));
-
   const starts = new Map();
   const list = new WindowedList({
     path: "/api/jobs",
@@ -91,14 +79,17 @@ export function nowView(address) {
       { key: "user", title: "User", sort: "user" },
     ],
     make: makeRow,
-    change: (row, job) => changeRow(row, job, starts, setGroup),
+    change: (row, job) => changeRow(row, job, starts, setGroup, list.chosen.all),
     open: (job) => go(job),
-    empty: () => (kept.text || kept.group || kept.shown !== "all"
+    empty: () => (kept.text || kept.shown !== "all"
       ? ["No job is like that. ", h("button", { type: "button", onclick: showAll }, "Show all jobs")]
       : ["Nothing has been queued yet. ", h("a", { href: "#/submit" }, "Submit a job")]),
   });
   list.query = query();
-  list.onchosen = showChosen;
+  const bar = new ChosenBar(list, trouble, (chosen) => {
+    kept.chosen = chosen;
+    remember();
+  });
   list.onask = ({ sort, descending }) => {
     kept.sort = sort ? { sort, descending } : {};
     remember();
@@ -111,20 +102,20 @@ export function nowView(address) {
     trouble.element,
     gpus.element,
     h("section", { class: "queue", "aria-label": "Jobs" },
-      h("div", { class: "bar tools" }, choice, filter, group, h("span", { class: "grow" }), size),
-      chosenBar,
+      h("div", { class: "bar tools" }, choice, filter, h("span", { class: "grow" }), size),
+      bar.element,
       list.element));
 
   function query() {
     const states = SHOWN.find(([key]) => key === kept.shown)[2];
-    return { states, text: kept.text.trim(), group: kept.group || undefined, ...kept.sort };
+    return { states, text: kept.text.trim(), ...kept.sort };
   }
 
   const ask = () => list.ask(query());
 
   function remember() {
-    keepInAddress({ show: kept.shown === "all" ? "" : kept.shown, text: kept.text, group: kept.group,
-      sort: kept.sort.sort, down: kept.sort.descending ? 1 : "", chosen: kept.chosen.join(",") });
+    keepInAddress({ show: kept.shown === "all" ? "" : kept.shown, text: kept.text, sort: kept.sort.sort,
+      down: kept.sort.descending ? 1 : "", chosen: kept.chosen });
   }
 
   function setShown(key) {
@@ -133,18 +124,16 @@ export function nowView(address) {
     ask();
   }
 
-  function setGroup(name) {
-    kept.group = name;
-    setHidden(group, !name);
-    setText(group, `group ${name} ✕`);
+  function search(text) {
+    clearTimeout(typing);
+    filter.value = kept.text = text;
     ask();
   }
-  if (kept.group) setText(group, `group ${kept.group} ✕`);
+
+  const setGroup = (name) => search(withGroup(kept.text, name));
 
   function showAll() {
-    clearTimeout(typing);
-    filter.value = kept.text = "";
-    setGroup("");
+    search("");
     setShown("all");
   }
 
@@ -175,57 +164,6 @@ export function nowView(address) {
     }
   }
 
-  async function giveAll(name, jobs = [...list.chosen.values()]) {
-    trouble.clear();
-    try {
-      if (await give(name, jobs)) {
-        list.chooseNone();
-        list.refresh();
-      }
-    } catch (error) {
-      trouble.show(error);
-    }
-  }
-
-  function showChosen() {
-    const jobs = [...list.chosen.values()];
-    chosenBar.classList.toggle("some", jobs.length > 0);
-    setText(chosenCount, jobs.length ? `${count(jobs.length, "job")} chosen` : "");
-    compare.href = compareAddress(list.chosen.keys());
-    logs.href = logsAddress(list.chosen.keys());
-    for (const button of chosenButtons) button.disabled = !jobs.some((job) => possible(job)[button.dataset.order]);
-    kept.chosen = [...list.chosen.keys()].slice(0, MOST_CHOSEN_KEPT);
-    remember();
-  }
-
-  // What was chosen when one was here before.
-  async function chooseAgain(ids) {
-    try {
-      for (const [id, job] of await latest(ids)) list.chosen.set(id, job);
-      showChosen();
-      list.draw();
-    } catch {
-      // They can be chosen again.
-    }
-  }
-
-  // What is chosen and not seen is asked for, so that the buttons fit what it is now.
-  async function lookAtChosen({ changed, many }) {
-    const ids = [...list.chosen.keys()].filter((id) => many || changed.includes(id));
-    if (!ids.length) return;
-    try {
-      const now = await latest(ids);
-      for (const id of ids) {
-        if (!list.chosen.has(id)) continue;
-        if (now.has(id)) list.chosen.set(id, now.get(id));
-        else list.chosen.delete(id);
-      }
-      showChosen();
-    } catch {
-      // An order looks again.
-    }
-  }
-
   function drawTop() {
     for (const [state, { chip, number }] of chips) {
       const value = now.counts[state] || 0;
@@ -251,14 +189,15 @@ export function nowView(address) {
     }
   }
 
-  const MOVES = { j: 1, ArrowDown: 1, k: -1, ArrowUp: -1 };
+  const MOVES = { j: 1, J: 1, ArrowDown: 1, k: -1, K: -1, ArrowUp: -1 };
+  const toggle = (job, range) => list.choose(job, !list.chosen.has(job.id), range);
   const OF_JOB = {
     Enter: go,
     l: go,
-    " ": (job) => list.choose(job, !list.chosen.has(job.id)),
-    c: (job) => giveAll("cancel", [job]),
-    r: (job) => giveAll("retry", [job]),
-    h: (job) => giveAll(job.state === "held" ? "release" : "hold", [job]),
+    " ": toggle,
+    c: (job) => bar.order("cancel", [job]),
+    r: (job) => bar.order("retry", [job]),
+    h: (job) => bar.order(job.state === "held" ? "release" : "hold", [job]),
     "+": (job) => change(job, -1),
     "=": (job) => change(job, -1),
     "-": (job) => change(job, 1),
@@ -289,7 +228,7 @@ export function nowView(address) {
     element,
     open() {
       list.open();
-      if (chosenBefore.length) chooseAgain(chosenBefore);
+      if (chosenBefore) bar.again(chosenBefore);
       drawTop();
       gpus.open();
       askForecast();
@@ -303,26 +242,37 @@ export function nowView(address) {
     hear(change) {
       drawTop();
       if (change.many || change.changed.length) list.refreshSoon();
-      lookAtChosen(change);
+      bar.look(change);
       if (!starts.size && performance.now() - forecastAt > FORECAST_MS / 3) askForecast();
     },
-    key({ key }) {
+    key({ key, shiftKey }) {
+      const act = (job) => job && OF_JOB[key](job, shiftKey);
       if (key === "/") {
         filter.focus();
         filter.select();
-      } else if (key in MOVES) list.loaded(() => list.move(MOVES[key]));
-      else if (key in OF_JOB && !list.isLoaded) list.loaded(() => list.at() && OF_JOB[key](list.at()));
-      else if (key in OF_JOB && list.at()) OF_JOB[key](list.at());
+      } else if (key in MOVES) list.loaded(() => step(MOVES[key], shiftKey));
+      else if (key === "a") list.loaded(() => list.chooseAll(!list.chosen.some));
+      else if (key in OF_JOB && (!list.isLoaded || list.at())) list.loaded(() => act(list.at()));
       else return false;
       return true;
     },
   };
 
+  // With shift, what one goes over is chosen.
+  function step(by, choose) {
+    const from = list.at();
+    list.move(by);
+    const to = list.at();
+    if (!choose || !from || !to) return;
+    if (!list.chosen.has(from.id)) list.choose(from, true);
+    list.choose(to, true);
+  }
+
   async function change(job, step) {
     if (!possible(job).edit) return;
     trouble.clear();
     try {
-      await setPriority(job, job.priority + step);
+      await setPriority([job], job.priority + step);
       list.refresh();
     } catch (error) {
       trouble.show(error);
@@ -351,11 +301,12 @@ function makeRow() {
   return row;
 }
 
-function changeRow(row, job, starts, setGroup) {
+function changeRow(row, job, starts, setGroup, areAll) {
   const { cells } = row;
   const at = serverNow();
   const box = cells.pick.firstChild;
   box.checked = row.dataset.chosen === "yes";
+  box.disabled = areAll; // None of them can be left out.
   const link = cells.id.firstChild;
   setText(link, job.id);
   if (link.getAttribute("href") !== `#/job/${job.id}`) link.setAttribute("href", `#/job/${job.id}`);

@@ -3,11 +3,17 @@
 
 import { get } from "./api.js";
 import { h } from "./dom.js";
+import { inPageWords, label } from "./said.js";
 
 // Groups that are open at once; the others open where something was typed.
 const OPEN = new Set(["What it needs", "When it starts", "Names and groups", "Limits and retries"]);
+// Of these groups what most jobs need; the rest of them is folded as well.
+const USUAL = new Set(["gpus", "mem", "on", "cpus", "priority", "after", "at", "hold", "name", "group", "time_limit",
+  "retries"]);
 // What a copy of a job does not take over.
 const NOT_COPIED = new Set(["at", "after", "after_any", "after_pid", "hold", "slurm"]);
+// What most jobs have of an option that they do not use.
+const NOTHING = new Set(["", "no", "0"]);
 // What was typed is there when one comes back.
 const kept = new Map();
 let table = null;
@@ -27,15 +33,11 @@ export function remembered(form, name, attributes, tag = "input", ...children) {
   return input;
 }
 
-function label(key) {
-  const words = key.replaceAll("_", " ").replace(/\b[cg]pu|\bmps\b/g, (word) => word.toUpperCase());
-  return words[0].toUpperCase() + words.slice(1);
-}
-
 // The inputs of all options that can be said there ("job", "batch", "sweep" or "edit").
 export async function optionFields(form, where, leftOut = []) {
   table ??= await get("/api/options");
   const fits = (one) => !one.not_in.includes(where) && !leftOut.includes(one.key);
+  const keys = table.options.map((one) => one.key);
   const inputs = new Map(table.options.filter(fits).map((one) => {
     // A flag may be set by the file of a project, and is then switched off.
     const said = one.choices[0] === "yes" ? ["yes", "no"] : one.choices;
@@ -43,28 +45,41 @@ export async function optionFields(form, where, leftOut = []) {
     if (one.choices.length) return [one, remembered(form, one.key, {}, "select", ...choices)];
     return [one, remembered(form, one.key, { placeholder: one.example })];
   }));
+  const fold = (words, own, open, more = null) => h("details", { open: open || own.some(([, input]) => input.value),
+    hidden: !own.length && !more }, h("summary", {}, words),
+  h("div", { class: "fields" }, own.map(([one, input]) => field(label(one.key), input, inPageWords(one.means, keys)))),
+  more);
   const groups = table.groups.map((group) => {
     const own = [...inputs].filter(([one]) => one.group === group);
-    const open = OPEN.has(group) || own.some(([, input]) => input.value);
-    return h("details", { open, hidden: !own.length }, h("summary", {}, group),
-      h("div", { class: "fields" }, own.map(([one, input]) => field(label(one.key), input, one.means))));
+    if (!OPEN.has(group)) return fold(group, own, false);
+    const rare = own.filter(([one]) => !USUAL.has(one.key));
+    const usual = own.filter(([one]) => USUAL.has(one.key));
+    return fold(group, usual, true, rare.length ? fold("More", rare, false) : null);
   });
   return {
     element: h("div", { class: "stack" }, groups),
+    keys,
     read: () => typed([...inputs].filter(([, input]) => input.value.trim())),
     copy: (job) => {
       for (const [one, input] of inputs) {
         if (NOT_COPIED.has(one.key) || (one.key === "group" && job.point)) continue;
         input.value ||= textOf(one, job);
-        if (input.value) input.closest("details").open = true;
+        if (input.value) unfold(input);
       }
     },
     // To be edited: what has changed since, and null for what was taken away.
     edits: (job) => {
-      for (const [one, input] of inputs) input.value = input.dataset.before = textOf(one, job);
+      for (const [one, input] of inputs) {
+        input.value = input.dataset.before = textOf(one, job);
+        if (!NOTHING.has(input.value)) unfold(input);
+      }
       return () => typed([...inputs].filter(([, input]) => input.value.trim() !== input.dataset.before));
     },
   };
+}
+
+export function unfold(input) {
+  for (let fold = input.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
 }
 
 function typed(inputs) {

@@ -7,7 +7,18 @@ import { count, FINAL, isSuspended } from "./format.js";
 const ACTIVE = new Set(["running", "stopping"]);
 const QUEUED = new Set(["waiting", "held"]);
 const NOT_STARTED = new Set([...QUEUED, "submitted"]);
-const ASKED_AT_ONCE = 200;
+const ASKED_AT_ONCE = 90; // A question has at most 100 fields.
+const TERM = "What runs gets SIGTERM, and SIGKILL after its grace time.";
+const LOGS_TOO = "The logs are deleted too.";
+// The states in which jobs must be for an order about all that match. What succeeded is not run again by the way.
+const FITTING = {
+  cancel: new Set([...ACTIVE, ...NOT_STARTED]),
+  retry: new Set([...FINAL].filter((state) => state !== "succeeded")),
+  hold: new Set(["waiting"]),
+  release: new Set(["held"]),
+  edit: QUEUED,
+  remove: FINAL,
+};
 
 export function possible(job) {
   return {
@@ -57,12 +68,12 @@ function endingOf(order, jobs) {
         return jobs.length === 1 ? { verb: "Cancel", yes: "Cancel it", means: "It has not started." }
           : { verb: "Cancel", yes: "Cancel them", means: "None of them has started." };
       }
-      return { verb: "Stop", means: "What runs gets SIGTERM, and SIGKILL after its grace time." };
+      return { verb: "Stop", means: TERM };
     case "requeue": return { verb: "Put back", means: "What runs is stopped now, and starts again later." };
     case "yield":
       return { verb: "Let", rest: " give way", yes: "Give way", means: "It is asked to stop, and starts again later." };
     case "let_go": return { verb: "Let go of", yes: "Let go", means: "The job ends. Its process goes on by itself." };
-    case "remove": return { verb: "Forget", means: "The logs are deleted too." };
+    case "remove": return { verb: "Forget", means: LOGS_TOO };
     default: return null;
   }
 }
@@ -114,6 +125,58 @@ export async function give(order, chosen) {
   return true;
 }
 
-export async function setPriority(job, priority) {
-  await post("/api/jobs/edit", { ids: [job.id], changes: { priority } });
+// ---- all that match
+
+// `wanted`: what a list is asked for, `text` and `states`; or a `group`.
+function selection(wanted, states) {
+  const fitting = [...states].filter((state) => !wanted.states?.length || wanted.states.includes(state));
+  const { text = "", group = null } = wanted;
+  return { text, group, all: !text && group === null, states: fitting };
+}
+
+async function many(wanted, states) {
+  const { text, group, states: fitting } = selection(wanted, states);
+  return fitting.length ? (await get("/api/jobs", { text, group, states: fitting, limit: 0 })).total : 0;
+}
+
+async function isSureOfAll(order, number, running) {
+  const jobs = count(number, "job");
+  if (order === "retry") {
+    return ask(`Retry ${jobs}?`, { yes: "Retry them", details: "Those that succeeded are left as they are." });
+  }
+  if (order === "remove") return ask(`Forget ${jobs}?`, { yes: "Forget them", danger: true, details: LOGS_TOO });
+  if (order !== "cancel") return true;
+  const some = running && running < number ? `, ${running.toLocaleString("en")} of which run` : "";
+  return ask(`${running ? "Stop" : "Cancel"} ${jobs}${some}?`, { danger: true,
+    yes: running ? "Stop them" : "Cancel them", details: running ? TERM : "None of them has started." });
+}
+
+// An order about all jobs that match, however many: the daemon looks for them. What `more` says is sent along.
+export async function giveMatching(order, wanted, more = {}) {
+  const states = FITTING[order];
+  const number = await many(wanted, states);
+  if (!number) {
+    throw new ApiError(409, { message: "none of these jobs is in a state for that",
+      hint: `It must be ${[...states].join(" or ")}` });
+  }
+  // Nothing that runs is stopped by whoever was told that nothing runs.
+  const running = order === "cancel" ? await many(wanted, ACTIVE) : 0;
+  if (!(await isSureOfAll(order, number, running))) return false;
+  const meant = order === "cancel" && !running ? NOT_STARTED : states;
+  told(await post(`/api/jobs/${order}`, { ...selection(wanted, meant), ...more }));
+  return true;
+}
+
+// Of many jobs, those that could not be are left out; the user should know of it.
+function told({ left_out: leftOut = {} }) {
+  const [first, ...others] = Object.entries(leftOut);
+  if (!first) return;
+  const [why, ids] = first;
+  const more = others.length ? `, and ${count(others.reduce((sum, [, some]) => sum + some.length, 0), "other")}` : "";
+  throw new ApiError(409, { message: `${count(ids.length, "job")} could not be changed: ${why}${more}` });
+}
+
+export async function setPriority(jobs, priority) {
+  const ids = jobs.map((job) => job.id);
+  told(await post("/api/jobs/edit", { ids, states: [...QUEUED], changes: { priority } }));
 }

@@ -65,7 +65,9 @@ export class JobPlot {
     this.words = h("p", { class: "dim" }, "Not measured: nothing tells what this job uses.");
     this.picture = svg("svg", { role: "img", "aria-label": "GPU memory and use over time" });
     this.capacity = h("span", { class: "of-capacity" });
-    this.key = h("p", { class: "key" }, h("span", { class: "of-memory" }, "memory"), " ",
+    this.memory = h("span", { class: "of-memory" }, "memory");
+    this.parts = h("span", {});
+    this.key = h("p", { class: "key" }, this.memory, this.parts, " ",
       h("span", { class: "of-use" }, "use"), " ", this.capacity);
     this.element = h("div", { class: "jobplot" }, this.words, this.key, this.picture);
     this.picture.addEventListener("pointermove", (event) => this.#point(event));
@@ -116,8 +118,23 @@ export class JobPlot {
     const mem = memory.map((one) => (one === null ? null : y(one / most)));
     this.picture.replaceChildren(...marks,
       svg("path", { class: "use-line", d: path(xs, use, gap) }),
-      svg("path", { class: "memory-line", d: path(xs, mem, gap) }));
+      ...partsOf(history).flatMap(([gpu, part], place) => {
+        const title = svg("title", {});
+        setText(title, `memory on GPU ${gpu}`);
+        return svg("path", { class: `memory-line part tone-${place % 8}`,
+          d: path(part.at_ms.map(x), part.mem_mib.map((one) => (one === null ? null : y(one / most))), gap) }, title);
+      }),
+      partsOf(history).length ? "" : svg("path", { class: "memory-line", d: path(xs, mem, gap) }));
+    this.#nameParts(partsOf(history).map(([gpu]) => gpu));
     this.scale = { from, span, left, width, inner: width - left - right };
+  }
+
+  // One line per GPU of a job that has several, each with its colour in the key.
+  #nameParts(names) {
+    setText(this.memory, names.length ? "memory on GPU" : "memory");
+    if (this.parts.dataset.of === names.join()) return;
+    this.parts.dataset.of = names.join();
+    this.parts.replaceChildren(...names.map((gpu, place) => h("b", { class: `tone-${place % 8}` }, ` ${gpu}`)));
   }
 
   #point(event) {
@@ -131,10 +148,21 @@ export class JobPlot {
     if (place < 0) place = at.length - 1;
     const memory = this.history.mem_mib?.[place];
     const use = this.history.use_percent?.[place];
+    const parts = partsOf(this.history).map(([gpu, part]) => [gpu, part.mem_mib[nearest(part.at_ms, at[place])]]);
     showTip(event, h("b", {}, hourMinute(at[place])),
-      memory === null || memory === undefined ? "" : `memory ${gib(memory)} `,
+      ...parts.map(([gpu, mib]) => h("div", {}, `GPU ${gpu}: ${gib(mib)}`)),
+      parts.length || memory === null || memory === undefined ? "" : `memory ${gib(memory)} `,
       use === null || use === undefined ? "" : `use ${use} %`);
   }
+}
+
+function partsOf(history) {
+  return Object.entries(history.gpus || {}).filter(([, part]) => part.at_ms.length > 1);
+}
+
+function nearest(at, ms) {
+  const place = at.findIndex((one) => one >= ms);
+  return place < 0 ? at.length - 1 : place;
 }
 
 export function label(x, y, words, anchor, more = {}) {

@@ -62,6 +62,10 @@ export class Related {
       }, h("span", { class: "cut" }, h("span", { class: "num" }, `${job.id} `), h("bdi", {}, job.name || ""),
         h("span", { class: "hidden" }, ` ${job.state}`))), x, y)),
       ...rests.map(({ number, x, y }) => placed(h("span", { class: "box dim" }, `and ${number} more`), x, y)));
+    const own = this.canvas.querySelector("b");
+    const view = this.canvas.parentElement;
+    if (!this.seen) view.scrollLeft = own.offsetLeft + own.offsetWidth / 2 - view.clientWidth / 2;
+    this.seen = true;
     if (focus) this.canvas.querySelector(`[href="${CSS.escape(focus)}"]`)?.focus();
     const waits = links.some(([, , must]) => !must) ? "Dashed: it only has to end. " : "";
     this.note.textContent = waits + (more ? `There are more jobs; of each step ${count(40, "link")} are shown.` : "");

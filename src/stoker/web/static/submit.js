@@ -4,6 +4,8 @@ import { get, post } from "./api.js";
 import { ask, clear, errorBox, h, keyed, setHidden, setText } from "./dom.js";
 import { now } from "./feed.js";
 import { count, gib, valueText } from "./format.js";
+import { FieldErrors, formOf, submitButton, whole, Wrong } from "./forms.js";
+import { spaceOf, templateOf } from "./morepoints.js";
 import { field, optionFields, remembered } from "./options.js";
 
 const TABS = [["job", "One job"], ["lines", "Many lines"], ["sweep", "Sweep"], ["adopt", "Running process"]];
@@ -37,46 +39,6 @@ export function submitView(tab, query, me) {
   return { element, title: "Submit", open, close, hear: (change) => made?.hear?.(change) };
 }
 
-class Wrong extends Error {
-  constructor(message, hint) {
-    super(message);
-    this.hint = hint;
-  }
-}
-
-function number(text, words) {
-  if (!/^-?[0-9]+(\.[0-9]+)?$/.test(text)) throw new Wrong(`${words}: “${text}” is no number`, "Write e.g. 2");
-  return Number(text);
-}
-
-function submitButton(words) {
-  return h("button", { type: "submit", class: "main write" }, words);
-}
-
-// A form that tells in its own place what went wrong, and what came of it.
-function formOf(parts, button, give) {
-  const trouble = errorBox();
-  const done = h("p", { class: "done", role: "status", hidden: true });
-  const form = h("form", { class: "card pad stack form", novalidate: true, onsubmit: async (event) => {
-    event.preventDefault();
-    trouble.clear();
-    setHidden(done, true);
-    button.disabled = true;
-    try {
-      done.replaceChildren(...(await give()));
-      setHidden(done, false);
-    } catch (error) {
-      trouble.show(error);
-    } finally {
-      button.disabled = false;
-    }
-  } }, ...parts, trouble.element, done, h("div", { class: "buttons" }, button));
-  form.addEventListener("keydown", (event) => {
-    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit();
-  });
-  return form;
-}
-
 function queued({ ids, warnings = [] }) {
   const [first, last] = [ids[0], ids[ids.length - 1]];
   const link = (id, words) => h("a", { href: `#/job/${id}` }, words);
@@ -106,13 +68,13 @@ async function jobForm(query, me) {
     options.element,
   ], button, async () => {
     const command = input.value.trim();
-    if (!command) throw new Wrong("There is no command", "Write one, e.g. python train.py");
+    if (!command) throw new Wrong("There is no command", "Write one, e.g. python train.py", "command");
     const same = original && command === original.command && original.argv.length;
     const job = same ? { argv: original.argv } : { shell: command };
     const order = { jobs: [job], options: options.read(), cwd: cwd.value.trim() || null };
     if (original) order.environment_of = original.id;
     return queued(await post("/api/jobs", order));
-  });
+  }, options.keys);
 
   async function open() {
     if (!clone) {
@@ -135,6 +97,7 @@ async function jobForm(query, me) {
 // ---- many lines
 
 const PREVIEWED = 50;
+const MOST_READ = 10_000; // points of a sweep whose values are offered again
 const END = /(?<!;);;;(?!;)|;;;[ \t]*$/m; // Four in a row are an output file that is not named.
 
 const PARTS = /^(.*?);;(.*?);;(.*)$/s;
@@ -205,34 +168,36 @@ async function linesForm(query, me) {
     options.element,
   ], button, async () => {
     const found = jobsIn(lines.value);
-    if (!found.length) throw new Wrong("There is no command", "Write one a line");
+    if (!found.length) throw new Wrong("There is no command", "Write one a line", "lines");
     return queued(await post("/api/jobs", { jobs: found, options: options.read(), cwd: cwd.value.trim() || null }));
-  });
+  }, options.keys);
   return { element, open: () => lines.focus() };
 }
 
 // ---- a sweep
 
 async function sweepForm(query, me) {
-  const space = remembered("sweep", "space",
+  const more = query.get("more");
+  const form = more ? `more ${more}` : "sweep";
+  const space = remembered(form, "space",
     { rows: 4, placeholder: "lr=0.1,0.01,0.001\nbs=range(16,65,16)" }, "textarea");
-  const command = remembered("sweep", "command",
+  const command = remembered(form, "command",
     { rows: 2, placeholder: "python train.py --lr {lr} --bs {bs}" }, "textarea");
   const inputs = {
-    name: remembered("sweep", "name", { placeholder: "by its command" }),
-    cwd: remembered("sweep", "cwd", { placeholder: me.directory }),
-    samples: remembered("sweep", "samples", { placeholder: "the whole grid", inputMode: "numeric" }),
-    where: remembered("sweep", "where", { placeholder: "lr * bs < 4" }),
-    most: remembered("sweep", "most", { placeholder: "no limit", inputMode: "numeric" }),
+    name: remembered(form, "name", { placeholder: "by its command" }),
+    cwd: remembered(form, "cwd", { placeholder: me.directory }),
+    samples: remembered(form, "samples", { placeholder: "the whole grid", inputMode: "numeric" }),
+    where: remembered(form, "where", { placeholder: "lr * bs < 4" }),
+    most: remembered(form, "most", { placeholder: "no limit", inputMode: "numeric" }),
   };
   const rerun = h("select", {}, h("option", { value: "" }, "new and failed points"),
     h("option", { value: "failed" }, "only failed points"), h("option", { value: "all" }, "all points"));
-  const options = await optionFields("sweep", "sweep", ["cwd"]);
+  const options = await optionFields(form, "sweep", ["cwd"]);
   const button = submitButton("Queue the sweep");
   const preview = h("section", { class: "card pad preview", "aria-label": "Preview", "aria-live": "polite" },
     h("h2", {}, "Preview"));
   const previewCount = h("p", { class: "num" }, "Write parameters and a command.");
-  const previewTrouble = errorBox();
+  const previewTrouble = new FieldErrors([...options.keys, "where"]);
   const previewHead = h("tr", {});
   const previewBody = h("tbody", {});
   preview.append(previewCount, previewTrouble.element,
@@ -241,13 +206,13 @@ async function sweepForm(query, me) {
   const order = () => {
     const found = { space: space.value.split("\n").map((line) => line.trim()).filter(Boolean),
       command: command.value.trim() };
-    if (!found.space.length) throw new Wrong("There is no parameter", "Write e.g. lr=0.1,0.01");
-    if (!found.command) throw new Wrong("There is no command", "Write one, e.g. python train.py");
+    if (!found.space.length) throw new Wrong("There is no parameter", "Write e.g. lr=0.1,0.01", "space");
+    if (!found.command) throw new Wrong("There is no command", "Write one, e.g. python train.py", "command");
     if (inputs.name.value.trim()) found.name = inputs.name.value.trim();
     if (inputs.cwd.value.trim()) found.cwd = inputs.cwd.value.trim();
-    if (inputs.samples.value.trim()) found.samples = number(inputs.samples.value.trim(), "Samples");
+    if (inputs.samples.value.trim()) found.samples = whole(inputs.samples, "a number of points");
     if (inputs.where.value.trim()) found.where = [inputs.where.value.trim()];
-    if (inputs.most.value.trim()) found.max_running = number(inputs.most.value.trim(), "At a time");
+    if (inputs.most.value.trim()) found.max_running = whole(inputs.most, "a number of jobs");
     if (rerun.value) found.rerun = rerun.value;
     return { ...found, options: options.read() };
   };
@@ -273,7 +238,7 @@ async function sweepForm(query, me) {
         h("td", { class: "mono dim" }, h("bdi", {}, point.command)))));
     } catch (error) {
       if (mine !== asked) return;
-      previewTrouble.show(error);
+      previewTrouble.show(preview, error);
       setText(previewCount, "");
       previewHead.replaceChildren();
       clear(previewBody);
@@ -284,7 +249,9 @@ async function sweepForm(query, me) {
     typing = setTimeout(look, 250);
   };
 
-  const form = formOf([
+  const element = formOf([
+    more ? h("p", { class: "dim" }, `More points for ${more}: change the values. What has run, runs or waits is not `
+      + "queued again, if the command means the same.") : null,
     field("Parameters, one a line", space, "lists, range(…), uniform(…), loguniform(…), zip(…)"),
     field("Command", command, "{name} stands for a value; parameters without a place are appended"),
     h("div", { class: "fields" },
@@ -301,13 +268,30 @@ async function sweepForm(query, me) {
     if (answer.not_tried) parts.push(`${answer.not_tried} not tried yet`);
     return [`${count(answer.count, "point")}: ${parts.join(", ")}. `,
       h("a", { href: `#/sweep/${encodeURIComponent(answer.sweep)}` }, "To the sweep")];
-  });
-  form.addEventListener("input", soon);
+  }, [...options.keys, "where"]);
+  element.addEventListener("input", soon);
+
+  // What the sweep has, to be changed.
+  async function begin() {
+    const { points } = await get("/api/sweep", { name: more, limit: MOST_READ });
+    const { job } = await get(`/api/jobs/${points[0].id}`);
+    space.value ||= spaceOf(points).join("\n");
+    command.value ||= job.argv.length ? templateOf(job.argv, job.params) : job.shell ?? "";
+    inputs.name.value ||= more;
+    inputs.cwd.value ||= job.cwd;
+    options.copy(job);
+  }
+
   return {
-    element: h("div", { class: "two" }, form, preview),
-    open: () => {
+    element: h("div", { class: "two" }, element, preview),
+    open: async () => {
       space.focus();
-      look();
+      try {
+        if (more) await begin();
+      } catch (error) {
+        return previewTrouble.show(preview, error);
+      }
+      return look();
     },
     close: () => clearTimeout(typing),
   };
@@ -332,7 +316,7 @@ function adoptForm() {
       field("Name", said.name), field("Group", said.group)),
   ], button, async () => {
     const options = Object.fromEntries(Object.entries(said).map(([key, one]) => [key, one.value.trim() || null]));
-    const { id, gpus, process } = await post("/api/jobs/adopt", { pid: number(pid.value.trim(), "Process"), options });
+    const { id, gpus, process } = await post("/api/jobs/adopt", { pid: whole(pid, "the id of a process"), options });
     return [h("a", { href: `#/job/${id}` }, `Job ${id}`), ` is process ${process} on GPU ${gpus.join(", ")}.`];
   });
   return { element, open: () => pid.focus() };

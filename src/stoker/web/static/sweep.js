@@ -2,12 +2,14 @@
 
 import { get } from "./api.js";
 import { Choice } from "./compare.js";
-import { errorBox, h, keyed, setData, setHidden, setText } from "./dom.js";
+import { changed } from "./deltas.js";
+import { errorBox, h, keyed, setData, setHidden, setNote, setText } from "./dom.js";
 import { serverNow } from "./feed.js";
 import { count, exitText, FINAL, fineDuration, moment, STATES, valueText } from "./format.js";
 import { countsText, progress } from "./progress.js";
 import { importanceBars, scatters } from "./scatter.js";
 import { SweepCurves } from "./sweepcurves.js";
+import { sweepOrders } from "./sweeporders.js";
 import { compareWords, pointsOf, pointWords, shownBy, valueWords } from "./sweepdata.js";
 import { heatMap, measuresOf, parallel } from "./sweepplots.js";
 
@@ -43,7 +45,7 @@ export function sweepsView() {
     if (closed) return;
     setHidden(empty, sweeps.length > 0);
     setHidden(table, sweeps.length === 0);
-    setText(empty, "There is no sweep yet.");
+    setNote(empty, "There is no sweep yet.", "#/submit/sweep", "Queue one");
     const at = serverNow();
     keyed(body, sweeps, (one) => one.sweep, (one) => {
       const bar = progress();
@@ -80,6 +82,7 @@ const OWN = [["id", "Id"], ["state", "State"], ["time", "Ran"], ["gpus", "GPU"],
 export function sweepView(name) {
   const trouble = errorBox();
   const bar = progress();
+  const orders = sweepOrders(name, trouble, () => refresh());
   const words = h("span", { class: "dim num" });
   const filter = h("input", { type: "search", placeholder: "Filter: lr=0.1 failed …",
     "aria-label": "Filter the points",
@@ -129,7 +132,7 @@ export function sweepView(name) {
   const missing = h("p", { class: "empty" }, "…");
   const element = h("div", { class: "stack" },
     h("div", { class: "bar" }, h("a", { href: "#/sweeps", class: "back", "aria-label": "To the sweeps" }, "←"),
-      h("h1", { class: "cut" }, h("bdi", {}, name))),
+      h("h1", { class: "cut" }, h("bdi", {}, name)), h("span", { class: "grow" }), orders.element),
     trouble.element, missing, parts);
 
   let closed = false;
@@ -155,14 +158,15 @@ export function sweepView(name) {
     const key = JSON.stringify(what);
     let answer;
     try {
-      answer = await get("/api/sweep/results", { ...what, known: data?.key === key ? data.version : "" });
+      answer = await get("/api/sweep/results", { ...what, known: data?.key === key ? data.version : "",
+        delta: true });
       trouble.clear();
     } catch (error) {
       if (closed || turn !== asked) return;
       if (error.status === 404 && what.metric) {
         chosen.delete(name); // The metric is gone, or the sweep.
         refresh();
-      } else if (error.status === 404) setText(missing, `There is no sweep ${name}.`);
+      } else if (error.status === 404) setNote(missing, `There is no sweep ${name}.`, "#/sweeps", "All sweeps");
       else if (error.status) trouble.show(error);
       return;
     }
@@ -175,7 +179,11 @@ export function sweepView(name) {
     }
     if (!answer.changed) return;
     shown = shownBy(answer.metric, answer.goal, what.value);
-    data = { ...answer, key, points: pointsOf(answer, shown) };
+    orders.show(answer.counts);
+    const whole = answer.delta ? { ...answer, ...changed(data.long, answer.delta) } : answer;
+    const long = { columns: whole.columns, params: whole.params, metrics: whole.metrics,
+      importance: whole.importance };
+    data = { ...whole, key, long, points: pointsOf(whole, shown) };
     marked = new Set(answer.front.map((place) => data.points[place]));
     setHidden(missing, true);
     setHidden(parts, false);

@@ -195,7 +195,7 @@ export function heatMap(box, points, across, down, measure, marked) {
           value !== null && columns.keys.length <= 14 ? words(value) : "");
         const part = value === null ? 0 : known.length > 1 && isThere(value) ? strength(value) : 1;
         cell.style.setProperty("--part", part.toFixed(3));
-        if (part > 0.55 && value !== null) cell.classList.add("deep");
+        if (part > 0.79 && value !== null) cell.classList.add("deep");
         if (own?.points.some((point) => marked.has(point))) cell.classList.add("best");
         if (own) told.set(cell, { own, value, row, column });
         return cell;

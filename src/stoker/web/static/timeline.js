@@ -2,7 +2,7 @@
 
 import { isKnown, keepInAddress } from "./address.js";
 import { get } from "./api.js";
-import { clear, errorBox, h, hideTip, setHidden, setText, showTip } from "./dom.js";
+import { clear, errorBox, h, hideTip, setHidden, setNote, setText, showTip } from "./dom.js";
 import { now, serverNow } from "./feed.js";
 import { clockText, count, dayText, duration, fineDuration, fromNow, hourMinute, moment } from "./format.js";
 import { label } from "./gpu.js";
@@ -139,7 +139,7 @@ export function timelineView(address) {
     const bars = barsOf(at);
     setHidden(empty, bars.length > 0);
     setHidden(chart, bars.length === 0);
-    setText(empty, "Nothing has run in this time.");
+    setNote(empty, "Nothing has run in this time.", "#/submit", "Submit a job");
     setText(note, data.more ? "There is more than can be shown: the latest is." : "");
     if (!bars.length) return;
     const view = { ...seen(), width: Math.max(50, axis.getBoundingClientRect().width) };

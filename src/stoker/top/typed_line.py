@@ -1,4 +1,4 @@
-"""The line on which a filter is typed, and what its words mean."""
+"""A line on which is typed: a filter (its language is that of api.job_filter), or names of GPUs."""
 
 from __future__ import annotations
 
@@ -8,49 +8,40 @@ from textual import events
 from textual.strip import Strip
 from textual.widget import Widget
 
-from stoker.text.jobs import STATES
+from stoker.api.job_filter import parsed
+from stoker.errors import UsageError
+from stoker.text.jobs import now_ms
 from stoker.text.terminal import escaped
-from stoker.top.feed import View
 from stoker.top.paint import Line
 from stoker.top.strips import strip
 
 _MOST_LETTERS = 200
 
 
-def wanted(typed: str) -> View:
-    """What the words of a filter mean: "lr state:failed group:sweep".
-
-    A state may be cut short, as it is while it is being typed; one that is none is a plain word.
-    """
-    words: list[str] = []
-    states: list[str] = []
-    group = user = None
-    for word in typed.split():
-        name, colon, value = word.partition(":")
-        if colon and name == "state":
-            found = [s for part in value.split(",") if part for s in STATES if s.startswith(part)]
-            if found or not value:
-                states += found
-                continue
-        elif name == "group" and value:
-            group = value
-            continue
-        elif name == "user" and value:
-            user = value
-            continue
-        words.append(word)
-    return View(" ".join(words), tuple(dict.fromkeys(states)), group, user)
+def problem_of(typed: str) -> str:
+    """What is wrong with a filter, as the daemon would say it; empty if it can be asked for."""
+    try:
+        parsed(typed, now_ms())
+    except UsageError as error:
+        return str(error)
+    return ""
 
 
-class FilterLine(Widget):
-    """A line to type on; it is there only while a filter is typed."""
+class TypedLine(Widget):
+    """A line to type on; it is there only while it is typed."""
 
     ALLOW_SELECT = False
 
     def __init__(
-        self, typed: Callable[[str], None], done: Callable[[bool], None], *, id: str
+        self,
+        label: str,
+        typed: Callable[[str], None],
+        done: Callable[[bool], None],
+        *,
+        id: str,
     ) -> None:
         super().__init__(id=id)
+        self.label = label
         self.text = ""
         self._typed = typed
         self._done = done
@@ -86,5 +77,7 @@ class FilterLine(Widget):
 
     def render_line(self, y: int) -> Strip:
         """The line, with the end of a long text in sight."""
-        line: Line = [("filter: ", "bold"), (self.text[-max(1, self.size.width - 10) :], "")]
+        label = f"{self.label}: "
+        room = max(1, self.size.width - len(label) - 2)
+        line: Line = [(label, "bold"), (self.text[-room:], "")]
         return strip([*line, (" ", "reverse")], self.size.width)
