@@ -21,6 +21,7 @@ from stoker.core.model import (
     Takeovers,
     Terms,
 )
+from stoker.core.order import Policy
 from stoker.core.state import State
 from stoker.sim.fingerprint import of_state
 from stoker.store.memory import MemoryStore
@@ -172,6 +173,7 @@ HISTORIES: list[tuple[tuple[ev.Event, ...], ev.Event]] = [
     ((), ev.QueuePaused(NOW, "a")),
     ((ev.QueuePaused(NOW),), ev.QueueResumed(NOW)),
     ((ev.QueuePaused(NOW, "a"),), ev.QueueResumed(NOW, "a")),
+    ((), ev.PolicySet(NOW, Policy.FAIR)),
     ((), ev.GroupLimited(NOW, "a", 2)),
     ((ev.GroupLimited(NOW, "a", 2),), ev.GroupLimited(NOW, "a", None)),
     ((), ev.GpuAdded(NOW, "1", 2048)),
