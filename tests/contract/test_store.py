@@ -20,6 +20,7 @@ from stoker.core.change import Change
 from stoker.core.check import check
 from stoker.core.code import Code
 from stoker.core.model import Attempt, Exit, Launch, Memory, Need, Requirement, Takeovers, Terms
+from stoker.core.order import with_run_kinds
 from stoker.core.state import State
 from stoker.ports import BrokenRecord, Store, StoreFailed
 from stoker.sim.fingerprint import of_state
@@ -158,7 +159,11 @@ def test_jobs_that_come_together_are_kept_as_they_would_be_one_by_one(
     jobs = list(store.load(NOW_MS).jobs.values())
     alone, alike = jobs[: len(OWN)], jobs[len(OWN) :]
     assert [job.id for job in alike] == list(together.ids)
-    assert [replace(job, id=other.id) for job, other in zip(alone, alike, strict=True)] == alike
+    assert [job.terms.run_kind for job in alike] == kinds
+    for job, other in zip(alone, alike, strict=True):
+        # Whoever submits one alone says its run kind in its terms.
+        terms = with_run_kinds(job.need, job.terms, [other.terms.run_kind])
+        assert replace(job, id=other.id, terms=terms[other.terms.run_kind]) == other
 
 
 def test_a_change_that_is_not_committed_is_not_there(store: Store) -> None:

@@ -173,6 +173,7 @@ HISTORIES: list[tuple[tuple[ev.Event, ...], ev.Event]] = [
     ((), ev.QueuePaused(NOW, "a")),
     ((ev.QueuePaused(NOW),), ev.QueueResumed(NOW)),
     ((ev.QueuePaused(NOW, "a"),), ev.QueueResumed(NOW, "a")),
+    ((), ev.PolicySet(NOW, Policy.FAIR)),
     ((), ev.GroupLimited(NOW, "a", 2)),
     ((ev.GroupLimited(NOW, "a", 2),), ev.GroupLimited(NOW, "a", None)),
     ((), ev.GpuAdded(NOW, "1", 2048)),

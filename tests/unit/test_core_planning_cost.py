@@ -16,25 +16,32 @@ from stoker.core import events as ev
 from stoker.core import plan as plan_module
 from stoker.core.jobs import Jobs
 from stoker.core.model import Exit, Need, Requirement, Terms
+from stoker.core.order import Policy
 from stoker.core.plan import MOST_BLOCKED_CLASSES, Scan
 from stoker.core.ready import ReadyQueue
 from stoker.core.waiting import reason_for
 from unit.core_scene import Scene, cpu_only, mem, share, whole
 
 KINDS = (whole(), whole(2), whole(4), share(0.5), mem(4), mem(20), whole(cpus=2), cpu_only(2))
+RUN_KINDS = ("short", "long", "new")
+GROUPS = (None, "a", "b")
 
 
-def busy_queue(waiting: int) -> Scene:
+def busy_queue(waiting: int, policy: Policy = Policy.FIFO) -> Scene:
     """All GPUs are taken, and so many jobs of a few kinds wait."""
     scene = Scene(4)
+    scene.apply(ev.PolicySet(scene.now, policy))
     scene.running(whole(3))
     scene.running(mem(20))
     scene.running(cpu_only(7))
     state = scene.state
-    terms = Terms()
+    terms = [Terms(run_kind=kind) for kind in RUN_KINDS]
     for place in range(waiting):
         need = KINDS[place % len(KINDS)]
-        state.apply(ev.JobSubmitted(state.now_ms, state.next_job_id, need, terms))
+        group = GROUPS[place % len(GROUPS)] if policy is Policy.FAIR else None
+        of_kind = terms[place // len(KINDS) % len(terms)]
+        submitted = ev.JobSubmitted(state.now_ms, state.next_job_id, need, of_kind, group=group)
+        state.apply(submitted)
     scene.apply()
     scene.plan()
     return scene
@@ -83,8 +90,10 @@ def turn_after_an_exit(scene: Scene) -> None:
     state.take_change()
 
 
-def costs(waiting: int, monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
-    scene = busy_queue(waiting)
+def costs(
+    waiting: int, monkeypatch: pytest.MonkeyPatch, policy: Policy = Policy.FIFO
+) -> dict[str, int]:
+    scene = busy_queue(waiting, policy)
     with counted(scene, monkeypatch) as counts:
         turn_after_an_exit(scene)
     return dict(counts)
@@ -94,6 +103,15 @@ def test_a_turn_costs_the_same_with_1_000_and_with_50_000_waiting_jobs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     few, many = costs(1_000, monkeypatch), costs(50_000, monkeypatch)
+    assert few == many
+    assert few["pop_class"] > len(KINDS) // 2, "the queue was looked at"
+
+
+@pytest.mark.parametrize("policy", [Policy.SHORTEST, Policy.FAIR])
+def test_a_turn_costs_the_same_by_any_policy_however_many_wait(
+    policy: Policy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few, many = (costs(count, monkeypatch, policy) for count in (1_000, 10_000))
     assert few == many
     assert few["pop_class"] > len(KINDS) // 2, "the queue was looked at"
 

@@ -24,12 +24,13 @@ from dataclasses import dataclass, field, replace
 from stoker.core import events as ev
 from stoker.core import reasons as why
 from stoker.core.class_walk import ClassWalk
-from stoker.core.fit import best, eligible, fits_beside, has_room, natural, preference, reservation
+from stoker.core.fit import best, eligible, fits_beside, has_room, preference, reservation
 from stoker.core.giving_way import kept_allows, kept_before
 from stoker.core.going_ahead import should_take_ms, surely_there_until_ms
 from stoker.core.gpu import Gpu, Reservation
 from stoker.core.laws import must_agree
 from stoker.core.model import ALONE, Job, Memory, Need
+from stoker.core.room_ahead import Room, ends_at, nearest, wants
 from stoker.core.scouts import (
     first_in_line,
     has_room_to_scout,
@@ -38,7 +39,6 @@ from stoker.core.scouts import (
     scouts_for,
 )
 from stoker.core.state import State
-from stoker.core.timers import latest_end_ms
 from stoker.core.use import slow_down, use_allows
 
 # How many classes that can't start are looked at in a turn, of each line: of CPU-only jobs, of GPU
@@ -59,28 +59,6 @@ class Hold:
     wants: Reservation
     staying: tuple[Reservation, ...]  # what will still be there then
     sure_ms: int | None = None  # most likely not before this: see core.going_ahead
-
-
-@dataclass(frozen=True, slots=True)
-class _Room:
-    """When a GPU will have room for a need (None: unknown), and what will still be there then."""
-
-    gpu: Gpu
-    at_ms: int | None
-    in_the_way: int  # how many must go first, if it is unknown when they do
-    expected_ms: int | None  # when these should be gone, by what is known of their kinds
-    staying: tuple[Reservation, ...]
-
-
-def _without(gpu: Gpu, gone: set[int]) -> list[Reservation]:
-    return [held for job_id, held in gpu.held_by.items() if job_id not in gone]
-
-
-def _wants(need: Need, gpu: Gpu) -> Reservation:
-    """What is kept of a GPU for a job that can't start yet."""
-    if not need.learns:
-        return reservation(need, gpu)
-    return reservation(need, gpu, Memory((gpu.memory_mib or 0) // 2))
 
 
 def _could_take_more(gpu: Gpu) -> bool:
@@ -308,9 +286,9 @@ class Scan:
             allowed = []  # It has what it waits for: see core.giving_way.
             self.contested.update(job.kept)
         uncontested = [gpu for gpu in allowed if gpu.id not in self.contested]
-        chosen: list[_Room] = []
+        chosen: list[Room] = []
         if need.gpus and len(uncontested) >= need.gpus:
-            chosen = self._nearest(need, uncontested)[: need.gpus]
+            chosen = nearest(self.state, need, uncontested)[: need.gpus]
             for room in chosen:
                 from_ms = (
                     None if from_ms is None or room.at_ms is None else max(from_ms, room.at_ms)
@@ -319,7 +297,7 @@ class Scan:
         sure_ms = surely_there_until_ms(self.state, job, in_the_way) if in_the_way else None
         for room in chosen:
             gpu = room.gpu
-            self.holds[gpu.id] = Hold(job.id, from_ms, _wants(need, gpu), room.staying, sure_ms)
+            self.holds[gpu.id] = Hold(job.id, from_ms, wants(need, gpu), room.staying, sure_ms)
         if need.gpus:  # One that needs none waits for no GPU, and contests none.
             self.contested.update(gpu.id for gpu in allowed)
         if wants_cpus:
@@ -372,69 +350,11 @@ class Scan:
             return False
         return self.state.now_ms + longest <= moment_ms
 
-    def _nearest(self, need: Need, gpus: list[Gpu]) -> list[_Room]:
-        """Where there will be room first.
-
-        The order must not depend on how full a GPU happens to be beyond that: a claim that went
-        back and forth between GPUs would let those behind fill the one that it has just left. So
-        it moves only to a GPU on which less is in the way, and that can't go on for ever.
-        """
-        rooms = [self._room_on(need, gpu) for gpu in gpus]
-
-        def rank(room: _Room) -> tuple[int | tuple[int, int, str], ...]:
-            gpu = room.gpu
-            return (
-                bool(gpu.others),
-                room.at_ms is None,
-                room.at_ms or 0,
-                room.expected_ms is None,
-                room.expected_ms or 0,
-                room.in_the_way,
-                preference(need, gpu),
-                gpu.memory_mib or 0,
-                natural(gpu.shown_as),
-            )
-
-        return sorted(rooms, key=rank)
-
-    def _room_on(self, need: Need, gpu: Gpu) -> _Room:
-        wants = _wants(need, gpu)
-        leaving = sorted(
-            (end, job_id) for job_id in gpu.held_by if (end := self._ends_at(job_id)) is not None
-        )
-        when, gone = self.state.now_ms, set[int]()
-        while not fits_beside(wants, _without(gpu, gone), gpu):
-            if not leaving:
-                break
-            end, job_id = leaving.pop(0)
-            when = max(when, end)
-            gone.add(job_id)
-        else:
-            return _Room(gpu, when, 0, None, tuple(_without(gpu, gone)))
-        # It is not known when for sure. Those go first that should, as others of their kind took no
-        # longer; of the rest the largest are thought to, so that few are in the way. What goes
-        # ahead beside those that stay never makes them more.
-        expected = {job_id: self._should_end_at(job_id) for job_id in gpu.held_by}
-
-        def late_first(job_id: int) -> tuple[bool, int, bool, int, int]:
-            end_ms, held = expected[job_id], gpu.held_by[job_id]
-            size = (held.whole, held.memory.mib, held.share_milli)
-            return (end_ms is not None, -(end_ms or 0), *size)
-
-        staying = sorted(gpu.held_by, key=late_first)
-        ends: list[int | None] = []
-        while not fits_beside(wants, [gpu.held_by[job_id] for job_id in staying], gpu):
-            ends.append(expected[staying.pop()])
-        known = [end for end in ends if end is not None]
-        expected_ms = max(known) if len(known) == len(ends) else None
-        held = tuple(gpu.held_by[job_id] for job_id in staying)
-        return _Room(gpu, None, len(ends), expected_ms, held)
-
     def _cpus_free_at(self, wanted: int) -> int | None:
         free = self.state.cpus - self.state.cpus_used
         ends = sorted(
             (
-                (self._ends_at(i), self.state.jobs[i].need.cpus)
+                (ends_at(self.state, i), self.state.jobs[i].need.cpus)
                 for i in self.state.active
                 if not self.state.jobs[i].terms.executor
             ),
@@ -447,22 +367,6 @@ class Scan:
             free += cpus
             when = end if cpus else when
         return when
-
-    def _ends_at(self, job_id: int) -> int | None:
-        """When an active attempt is over at the latest."""
-        end = latest_end_ms(self.state.jobs[job_id])
-        return None if end is None else max(end, self.state.now_ms + 1)
-
-    def _should_end_at(self, job_id: int) -> int | None:
-        """When an active attempt ends if it takes no longer than any of its kind did."""
-        job = self.state.jobs[job_id]
-        attempt, profile = job.active, self.state.profiles.get(job.need.kind or "")
-        if attempt is None or attempt.started_at_ms is None or profile is None:
-            return None
-        if attempt.suspended_at_ms is not None:
-            return None
-        end = attempt.started_at_ms + attempt.suspended_ms + profile.longest_ms
-        return end if end > self.state.now_ms else None
 
     # ------------------------------------------------------------------ what is in the way
 
