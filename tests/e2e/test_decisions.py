@@ -73,12 +73,12 @@ def test_a_small_job_goes_ahead_on_gpus_that_the_large_one_can_not_use(home: Sto
     assert "GPU 1 is kept for job" in home.job(small)["reason"]
 
 
-def test_the_tightest_gpu_that_fits_is_chosen(home: StokerHome) -> None:
+def test_jobs_that_share_go_to_the_smallest_idle_gpu_that_fits(home: StokerHome) -> None:
     home.start(gpus="0:80G,1:24G,2:12G")
     jobs = [home.submit("sleep", "600", mem_mib=mib) for mib in (10 * 1024, 20 * 1024, 4 * 1024)]
     for job_id in jobs:
         home.until_state(job_id, "running")
-    assert [home.job(i)["gpus"] for i in jobs] == [["2"], ["1"], ["1"]]
+    assert [home.job(i)["gpus"] for i in jobs] == [["2"], ["1"], ["0"]]
 
 
 def test_no_gpu_is_given_to_two_jobs_at_once(stoker: StokerHome) -> None:

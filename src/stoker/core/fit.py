@@ -130,18 +130,20 @@ def best(
 
     Whole GPUs go to the smallest device that will do. Shared ones go where those that are there
     slow the job down least. Of these they go to the fullest, so that what is left over stays as
-    large as it can; if not `tight`, to the emptiest, as what is said of the job may be too little.
+    large as it can; if not `tight`, to the smallest that is idle, else to the emptiest, as what is
+    said of the job may be too little.
     Several come in a set with short links between them.
     """
 
-    def rank(gpu: Gpu) -> tuple[int, int, int, int, tuple[int, int, str]]:
+    def rank(gpu: Gpu) -> tuple[int, int, int, int, int, tuple[int, int, str]]:
         memory = gpu.memory_mib or 0
         if need.whole:
-            fit = (0, memory, 0)
+            fit = (0, 0, memory, 0)
         else:
             slower = 0 if slow_down is None else slow_down(gpu)
             room = memory - gpu.others_mib - gpu.reserved_mib
-            fit = (slower, room if tight else -room, -gpu.share_used_milli)
+            loose = not tight and bool(gpu.held_by)
+            fit = (slower, int(loose), -room if loose else room, -gpu.share_used_milli)
         return (preference(need, gpu), *fit, natural(gpu.shown_as))
 
     ranked = sorted(candidates, key=rank)
