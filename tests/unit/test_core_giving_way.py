@@ -280,9 +280,11 @@ def test_giving_way_is_no_sign_of_being_stuck_and_a_failure_is_still_one() -> No
     scene.exited(hurry)
     scene.plan()
     scene.started(job)
-    urgent(scene)
+    hurry = urgent(scene)
     scene.exited(job, 1)
-    assert scene.outcomes[job] == Outcome(S.FAILED, Cause.EXIT, Exit(code=1))
+    told = f"after it was told to give way for job {hurry}"
+    assert scene.outcomes[job] == Outcome(S.FAILED, Cause.EXIT, Exit(code=1), told)
+    assert why.outcome_words(scene.outcomes[job]) == f"exit code 1 {told}"
 
 
 def test_a_job_that_was_done_when_it_was_to_give_way_has_succeeded() -> None:

@@ -336,6 +336,7 @@ def test_one_that_is_ended_by_our_signal_is_put_back_and_one_that_fails_has_fail
         scene.plan()
         end(scene, job)
         assert scene.where(job) is where
+    assert scene.outcomes[job].detail == "after its slice was over"
 
 
 def test_its_own_signal_comes_first_then_sigterm_then_sigkill() -> None:

@@ -88,8 +88,12 @@ def _after_our_signal(terms: Terms, stop: Stop, how: Exit | None) -> Outcome:
         return put_back
     # A shell tells of a child that was ended by a signal with an exit code above 128.
     number = (how.code or 0) - 128 if how.signal is None else how.signal
-    ours = number in (SIGTERM, SIGKILL, terms.signal)
-    return put_back if ours else Outcome(FAILED, Cause.EXIT, how)
+    if number in (SIGTERM, SIGKILL, terms.signal):
+        return put_back
+    told = "after its slice was over"
+    if stop.cause is Cause.GAVE_WAY:
+        told = "after it was told to give way" + (f" for job {stop.detail}" if stop.detail else "")
+    return Outcome(FAILED, Cause.EXIT, how, told)
 
 
 def finish(state: State, job: Job, attempt: Attempt | None, outcome: Outcome, at_ms: int) -> None:

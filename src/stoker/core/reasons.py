@@ -437,7 +437,7 @@ def outcome_words(outcome: Outcome) -> str | None:
     match outcome.cause:
         case Cause.EXIT:
             assert how is not None
-            return _exit_words(how)
+            return f"{_exit_words(how)} {outcome.detail}".rstrip()
         case Cause.SLICE:
             return f"its slice was over{_how_words(how)}"
         case Cause.GAVE_WAY:
