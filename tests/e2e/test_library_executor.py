@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import concurrent.futures
 import os
+import re
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
+from typing import Any
 
 import pytest
 
@@ -258,5 +260,9 @@ def test_many_calls_are_queued_at_once_and_each_may_have_options_of_its_own(
     assert futures[0].job()["command"] == "builtins.pow(base=2, exp=5)"
     with pytest.raises(RuntimeError, match="after shutdown"):
         executor.options(gpus=1).submit(gpus_seen)
-    with pytest.raises(UsageError, match="gpsu"):
-        executor.options(gpsu=1)  # type: ignore[call-arg]
+    for name, hint in {
+        "gpsu": "did you mean gpus", "gpus_per_job": "write gpus=", "max_running": "Executor(max_",
+    }.items():  # fmt: skip
+        with pytest.raises(UsageError, match=re.escape(hint)):
+            options: dict[str, Any] = {name: 1}
+            executor.options(**options)

@@ -232,7 +232,12 @@ class Executor(StandardExecutor):
         `executor.options(gpus=2, name="large").submit(train, 0.1)`. Its limit is that of `group`,
         so it does not count for calls in another one.
         """
-        check_keywords(options, Executor)
+        for name in set(own_keywords(Executor)) & set(options):
+            raise UsageError(
+                f"{name} is not for single calls, but for all of an Executor",
+                "write gpus=2" if name == "gpus_per_job" else f"write Executor({name}=...)",
+            )
+        check_keywords(options, Executor.options)
         other = copy.copy(self)
         other._whole = self._whole
         other._options = {**self._options, **options}
