@@ -44,6 +44,9 @@ def test_an_urgent_job_starts_at_once_and_the_other_goes_on_where_it_stopped(
     first = waiting["attempts"][0]
     assert first["reason"] == f"gave way for job {hurry} (exit code 75)"
     assert first["state"] == "requeued"
+    # The page's timeline marks it.
+    [drawn] = [a for a in stoker.call("attempts", since_ms=0)["attempts"] if a["id"] == job]
+    assert (drawn["state"], drawn["cause"], drawn["detail"]) == ("requeued", "gave way", str(hurry))
     ended = stoker.until_final(job, other, hurry)
     assert [one["state"] for one in ended] == ["succeeded"] * 3
     # It stands before the other one, which came later.

@@ -26,6 +26,12 @@ export function stateShown(job) {
   return isSuspended(job) ? "suspended" : job.state;
 }
 
+// What is said of an attempt that was stopped for an urgent job; empty for all others.
+export function gaveWay(attempt) {
+  if (attempt.cause !== "gave way") return "";
+  return attempt.detail ? `gave way for job ${attempt.detail}` : "gave way";
+}
+
 // For times that are compared: with a tenth where that is a difference.
 export function fineDuration(ms) {
   return ms < 100_000 ? `${(ms / 1000).toFixed(1)}s` : duration(ms);

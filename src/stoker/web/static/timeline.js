@@ -4,7 +4,7 @@ import { isKnown, keepInAddress } from "./address.js";
 import { get } from "./api.js";
 import { clear, errorBox, h, hideTip, setHidden, setNote, setText, showTip } from "./dom.js";
 import { now, serverNow } from "./feed.js";
-import { clockText, count, dayText, duration, fineDuration, fromNow, hourMinute, moment } from "./format.js";
+import { clockText, count, dayText, duration, fineDuration, fromNow, gaveWay, hourMinute, moment } from "./format.js";
 import { label } from "./gpu.js";
 import { around, moved, placed, showing, ticks, zoomed } from "./lanes.js";
 
@@ -323,12 +323,6 @@ export function timelineView(address) {
       return false;
     },
   };
-}
-
-// What is said of an attempt that was stopped for an urgent job; empty for all others.
-function gaveWay(job) {
-  if (job.cause !== "gave way") return "";
-  return job.detail ? `gave way for job ${job.detail}` : "gave way";
 }
 
 // What is said of many jobs by one colour: the worst of them, or nothing if they differ.
