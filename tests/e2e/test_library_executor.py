@@ -263,6 +263,6 @@ def test_many_calls_are_queued_at_once_and_each_may_have_options_of_its_own(
     for name, hint in {
         "gpsu": "did you mean gpus", "gpus_per_job": "write gpus=", "max_running": "Executor(max_",
     }.items():  # fmt: skip
+        wrong: dict[str, Any] = {name: 1}
         with pytest.raises(UsageError, match=re.escape(hint)):
-            options: dict[str, Any] = {name: 1}
-            executor.options(**options)
+            executor.options(**wrong)
