@@ -207,14 +207,20 @@ def test_checkpoints_are_removed_with_their_job_or_when_they_are_old(stoker: Sto
     assert stoker.job(jobs[1])["state"] == "succeeded"
 
 
-def test_a_full_disk_keeps_a_job_waiting_until_it_has_room_for_its_checkpoints(
+def test_a_disk_that_is_away_or_full_keeps_a_job_waiting_until_it_has_room_for_its_checkpoints(
     stoker: StokerHome, disk: SmallDisk
 ) -> None:
-    Path(stoker.home.root, "checkpoints").symlink_to(disk.root)
+    checkpoints = Path(stoker.home.root, "checkpoints")
+    checkpoints.symlink_to(disk.root / "away")
     inodes(disk, 1)
     job = stoker.add("--requeue-on", "75", "--", "true")
     eventually(lambda: "could not start" in (stoker.job(job)["reason"] or ""))
-    assert "no space or inodes are left for" in stoker.job(job)["reason"]
+    assert "is its disk mounted?" in stoker.job(job)["reason"]
+    other = stoker.add("--", "true")
+    assert stoker.until_final(other)[0]["state"] == "succeeded", "it needs none of that"
+    checkpoints.unlink()
+    checkpoints.symlink_to(disk.root)
+    eventually(lambda: "no space or inodes are left for" in (stoker.job(job)["reason"] or ""))
     inodes(disk, 100)
     assert stoker.until_final(job)[0]["state"] == "succeeded"
 

@@ -20,7 +20,7 @@ from stoker.executors.mps_clients import Client
 from stoker.executors.processes import ticks_since_boot
 from stoker.executors.reaping import Reaping
 from stoker.executors.running import Attempts, Loading
-from stoker.executors.shortage import CouldNotStart, could_not
+from stoker.executors.shortage import CouldNotStart, Shortage, could_not
 from stoker.executors.spawn import Spawner, with_files
 from stoker.executors.warm_servers import StartSpec, WarmServers
 
@@ -90,6 +90,9 @@ class Starting:
                 directory = checkpoint_text(self._attempts.root, key[0], launch.point)
                 try:
                     make_checkpoint_dir(directory)
+                except FileNotFoundError:  # Parents are made, except for what a link leads to.
+                    away = f"{directory} can't be made; is its disk mounted?"
+                    raise CouldNotStart(away, Shortage(away, alone=True)) from None
                 except OSError as error:
                     raise could_not(error, directory) from None
             words = command_line(launch, command.labels or command.gpus)
