@@ -232,6 +232,16 @@ def test_a_job_that_was_queued_again_has_waited_since_then_and_has_no_gpu(state:
     assert " x1 " in text, "how many it needs, and not those that it had"
 
 
+def test_a_job_that_is_suspended_or_gives_way_says_so_and_its_time_stands_still() -> None:
+    def text(**fields: Any) -> str:
+        view = job(7, started_at_ms=1_000, **fields)
+        return plain(JobColumns(100, 7).line(view, 90_000, marked=False, glyphs=BLOCKS))
+
+    stands = text(suspended_at_ms=11_000, suspended_ms=3_000, reason="suspended for 1m 19s")
+    assert " suspended " in stands and " 7s " in stands and "suspended for 1m 19s" in stands
+    assert "gives way for job 9" in text(state="stopping", reason="gives way for job 9")
+
+
 def test_the_columns_stay_where_they_are_whatever_is_shown() -> None:
     table = JobColumns(100, 500)
     lines = [
