@@ -6,6 +6,7 @@ import re
 
 from playwright.sync_api import Locator, Page, expect
 
+from waiting import eventually
 from web.browser import Tabs
 
 
@@ -16,6 +17,11 @@ def box(tab: Page, name: str) -> Locator:
 def counts(tabs: Tabs) -> dict[str, int]:
     found = tabs.page.home.call("status", limit=1)["counts"]
     return {state: number for state, number in found.items() if number}
+
+
+# The places that rows have in the page, and how far down each is seen, in the order of the page.
+ROWS = """() => [...document.querySelectorAll('.rows .row:not([hidden])')].map((row) =>
+  [Number(row.getAttribute('aria-rowindex')), row.getBoundingClientRect().top])"""
 
 
 def test_what_is_ordered_of_all_that_match_is_done_to_these_and_no_others(tabs: Tabs) -> None:
@@ -47,6 +53,15 @@ def test_what_is_ordered_of_all_that_match_is_done_to_these_and_no_others(tabs: 
     expect(chosen).to_contain_text("All 1,200 jobs that match")
     chosen.get_by_role("button", name="Hold").click()
     expect(tab.locator(".now > .error")).to_contain_text("None of these jobs is in a state for")
+    chosen.get_by_role("button", name="Release").click()
+    expect(tab.locator(".total[data-state=waiting] b")).to_have_text("1,201")
+    expect(chosen).to_be_hidden()
+    tab.get_by_label("Choose all that match").check()
+    chosen.get_by_role("button", name="Hold").click()
+    expect(tab.locator(".total[data-state=held] b")).to_have_text("1,200")
+    assert counts(tabs) == {"waiting": 1, "held": 1200}
+    expect(chosen).to_be_hidden()
+    tab.get_by_label("Choose all that match").check()
     chosen.get_by_role("button", name="Cancel").click()
     dialog = tab.locator("dialog")
     expect(dialog).to_contain_text("Cancel 1,200 jobs?None of them has started.")
@@ -62,6 +77,15 @@ def test_what_is_ordered_of_all_that_match_is_done_to_these_and_no_others(tabs: 
     chosen.get_by_role("button", name="Retry").click()
     expect(tab.locator(".total[data-state=waiting] b")).to_have_text("10")
     assert home.job(other + 4)["state"] == "cancelled"
+    tab.get_by_label("Filter").fill("group:big")
+    expect(tab.locator(".size")).to_have_text("1,200 jobs")
+    tab.get_by_label("Choose all that match").check()
+    expect(chosen).to_contain_text("All 1,200 jobs that match")
+    chosen.get_by_role("button", name="Retry").click()
+    expect(dialog).to_contain_text("Retry 1,191 jobs?")
+    dialog.get_by_role("button", name="Retry them").click()
+    expect(tab.locator(".total[data-state=waiting] b")).to_have_text("1,201")
+    assert counts(tabs) == {"waiting": 1201}
 
 
 def test_ranges_are_chosen_by_shift_with_mouse_and_keys(tabs: Tabs) -> None:
@@ -76,6 +100,12 @@ def test_ranges_are_chosen_by_shift_with_mouse_and_keys(tabs: Tabs) -> None:
     expect(tab.locator(".row:not([hidden])", has_text="n0299")).to_be_visible()
     box(tab, "n0297").click(modifiers=["Shift"])
     expect(chosen).to_contain_text("296 jobs chosen")
+    eventually(
+        lambda: (rows := tab.evaluate(ROWS)) == sorted(rows), "the page's order is what one sees"
+    )
+    rows = tab.evaluate(ROWS)
+    assert len(rows) > 10 and rows[-1][0] == 301
+    assert [top for _, top in rows] == sorted(top for _, top in rows)
     box(tab, "n0290").click()
     box(tab, "n0281").click(modifiers=["Shift"])
     expect(chosen).to_contain_text("286 jobs chosen")
@@ -129,6 +159,12 @@ def test_a_sweep_is_retried_cancelled_and_given_more_points(tabs: Tabs) -> None:
     home.call("pause")
     tab.get_by_role("button", name="Retry failed").click()
     expect(tab.get_by_role("button", name="Retry failed")).to_be_hidden()
+    assert counts(tabs) == {"succeeded": 1, "failed": 1, "waiting": 2}
+    tab.get_by_role("button", name="Hold").click()
+    expect(tab.get_by_role("button", name="Hold")).to_be_hidden()
+    assert counts(tabs) == {"succeeded": 1, "failed": 1, "held": 2}
+    tab.get_by_role("button", name="Release").click()
+    expect(tab.get_by_role("button", name="Release")).to_be_hidden()
     assert counts(tabs) == {"succeeded": 1, "failed": 1, "waiting": 2}
     tab.get_by_role("button", name="Cancel the rest").click()
     expect(tab.locator("dialog h2")).to_have_text("Cancel 2 jobs?")

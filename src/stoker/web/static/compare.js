@@ -7,6 +7,7 @@ import { errorBox, h, keyed, setData, setHidden, setText } from "./dom.js";
 import { count, fineDuration, FINAL, valueText } from "./format.js";
 import { serverNow } from "./feed.js";
 import { bestOf, MetricChoice } from "./sweepcurves.js";
+import { Turns } from "./turns.js";
 
 export const MOST_COMPARED = 50;
 const EVERY_MS = 2500;
@@ -81,9 +82,9 @@ export function compareView(said, query) {
       h("h1", {}, `Comparison of ${count(ids.length, "run")}`)),
     trouble.element, curves, none, table);
   let answer = null;
-  let asking = false;
-  let again = false;
   let closed = false;
+  const turns = new Turns(refresh);
+  const ask = () => turns.take(ids);
 
   // The address names what is seen, so that it can be kept and sent.
   function keep() {
@@ -91,13 +92,8 @@ export function compareView(said, query) {
     history.replaceState(null, "", `${compareAddress(ids)}?${words}`);
   }
 
-  async function ask() {
-    if (asking) {
-      again = true;
-      return;
-    }
-    asking = true;
-    again = false;
+  async function refresh() {
+    if (closed) return;
     try {
       answer = await get("/api/compare", { id: ids, ...which.wanted });
       trouble.clear();
@@ -105,8 +101,6 @@ export function compareView(said, query) {
     } catch (error) {
       if (!closed && error.status) trouble.show(error);
     }
-    asking = false;
-    if (again && !closed) ask();
   }
 
   function draw() {

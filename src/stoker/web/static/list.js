@@ -3,6 +3,7 @@
 import { get } from "./api.js";
 import { Chosen } from "./choosing.js";
 import { h, setData, setHidden, setText } from "./dom.js";
+import { Turns } from "./turns.js";
 
 const PAGE = 60; // rows asked for at a time, so that tabs that look at the same share an answer
 const MOST_ROWS = 400_000; // beyond which a browser has no pixels
@@ -30,7 +31,7 @@ export class WindowedList {
     this.onchosen = () => {};
     this.onask = () => {}; // told what is asked for now
     this.whenLoaded = []; // what is to be done once what is seen of the list has come
-    this.asked = 0;
+    this.turns = new Turns((query) => this.#askSeen(query));
     this.body = h("div", { class: "rows", role: "rowgroup" });
     this.note = h("div", { class: "empty" }, "…");
     this.emptyWords = empty;
@@ -122,10 +123,13 @@ export class WindowedList {
     }
   }
 
-  async refresh() {
+  refresh() {
+    return this.turns.take(this.query);
+  }
+
+  async #askSeen(query) {
+    if (this.closed) return;
     this.stale = false;
-    const asked = (this.asked += 1);
-    const query = this.query;
     const [first, last] = this.#seen();
     const from = Math.floor(first / PAGE) * PAGE;
     const limit = Math.min(1000, Math.ceil((last - from + 1) / PAGE) * PAGE);
@@ -133,7 +137,7 @@ export class WindowedList {
     try {
       answer = await get(this.path, { ...query, offset: from, limit });
     } catch (error) {
-      if (this.closed || asked !== this.asked) return;
+      if (this.closed || query !== this.query) return;
       if (this.total === null) {
         this.noted = null;
         this.draw();
@@ -141,7 +145,7 @@ export class WindowedList {
       }
       return;
     }
-    if (this.closed || query !== this.query || asked !== this.asked) return;
+    if (this.closed || query !== this.query) return;
     this.#take(from, answer);
     this.#findCurrent();
     this.draw();
