@@ -64,7 +64,7 @@ def until_it_stands(stoker: StokerHome, job: int) -> dict[int, str]:
 
 
 def test_all_processes_of_a_suspended_job_stand_still_and_go_on(reused: StokerHome) -> None:
-    job, said = tree(reused, "--time-limit", "20s")
+    job, said = tree(reused, "--time-limit", "10m")
     until_there(reused, job, 4)
     assert reused.stoker("suspend", str(job)) == ""
     stopped = until_it_stands(reused, job)
