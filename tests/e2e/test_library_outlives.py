@@ -148,6 +148,7 @@ def test_old_results_are_deleted_but_for_those_that_are_awaited(
     path = stoker.job(awaited)["argv"][3]
     other = Asked(os.path.dirname(path))  # As another program has it.
     other.ask(path)
+    stoker.stoker("config", "set", "keep-results", "30d")
     ended_days_ago(stoker, 8, old, awaited, retried)
     stoker.stoker("retry", str(retried))
     assert stoker.until_final(retried)[0]["attempt"] == 2

@@ -53,25 +53,25 @@ def test_the_environment_names_the_gpus(reused: StokerHome) -> None:
     assert ran.out == "3\n"
 
 
-def test_what_is_known_of_new_jobs_is_said_on_a_terminal(reused: StokerHome) -> None:
+def test_what_is_known_of_new_jobs_is_said_on_a_terminal(stoker: StokerHome) -> None:
     words = ("--on", "0", "--kind", "alike", "--", "sleep")
-    reused.until_final(reused.add(*words, "0.1"))
-    blocker = reused.add("--on", "0", "--", "sleep", "600")
-    with on_terminal(reused, "add", *words, "0.1") as terminal:
+    stoker.until_final(stoker.add(*words, "0.1"))
+    blocker = stoker.add("--on", "0", "--", "sleep", "600")
+    with on_terminal(stoker, "add", *words, "0.1") as terminal:
         assert terminal.wait() == 0
     said = terminal.screen.decode().splitlines()[-1]
     assert said.startswith(f"job {blocker + 1}: needs ") and "(learned from 1 run)" in said
-    with on_terminal(reused, "sweep", "s=1,2", *words, "{s}") as terminal:
+    with on_terminal(stoker, "sweep", "s=1,2", *words, "{s}") as terminal:
         assert terminal.wait() == 0
     said = terminal.screen.decode().splitlines()[-1]
     assert said.startswith(f"job {blocker + 2}, the first of 2: 1 job ahead, runs about ")
-    (reused.work / "rows.csv").write_text("command\ntrue\ntrue\n")
-    rows = str(reused.work / "rows.csv")
-    with on_terminal(reused, "batch", rows, "--no-wait", "--on", "0") as terminal:
+    (stoker.work / "rows.csv").write_text("command\ntrue\ntrue\n")
+    rows = str(stoker.work / "rows.csv")
+    with on_terminal(stoker, "batch", rows, "--no-wait", "--on", "0") as terminal:
         assert terminal.wait() == 0
     said = terminal.screen.decode().splitlines()[-1]
     assert said.startswith(f"job {blocker + 4}, the first of 2: 3 jobs ahead")
-    reused.stoker("cancel", "--all")
+    stoker.stoker("cancel", "--all")
 
 
 def test_the_jobs_ahead_of_a_new_one_are_those_before_its_place(reused: StokerHome) -> None:

@@ -100,7 +100,7 @@ def test_a_run_has_everything_in_it_that_can_happen() -> None:
     unruly = Simulation(1, 60, Steps(range(0, 3_000, 50)), Faults(unruly_clients=True))
     unruly.run()
     seen |= {type(event) for event in unruly.log}
-    for faults in (Faults(suspended=0.3, giving_way=0.5), Faults(measured=0.6)):
+    for faults in (Faults(suspended=0.3, giving_way=0.5, policies=True), Faults(measured=0.6)):
         later = Simulation(1, 100, faults=faults)
         later.run()
         seen |= {type(event) for event in later.log}
