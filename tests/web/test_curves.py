@@ -250,7 +250,7 @@ def test_chosen_runs_are_compared_and_the_address_keeps_the_choice(tabs: Tabs) -
     expect(rows).to_have_count(2)
     tab.get_by_label("Metric", exact=True).select_option("acc")
     expect(tab.locator(".compared thead th")).to_have_text(
-        ["", "Id", "State", "Job", "lr", "last acc", "highest", "Ran"]
+        ["Line", "Id", "State", "Job", "lr", "last acc", "highest", "Ran"]
     )
     tab.get_by_label("Metric", exact=True).select_option("loss")
     expect(rows.nth(1)).to_contain_text("0.81791 at step 20")
