@@ -45,6 +45,7 @@ def test_groups_usage_failures_and_logs_side_by_side(tabs: Tabs) -> None:
     home.until_final(first, second)
     tab.keyboard.press("7")
     expect(tab.locator(".figures")).to_contain_text("7attempts ended")
+    expect(tab.locator(".usage .key .of-capacity")).to_have_text("all of 4 GPUs")
     expect(tab.locator("rect[data-state=failed]")).to_have_count(1)
     expect(tab.locator("rect[data-state=cancelled]")).to_have_count(1)
     tab.get_by_role("button", name="30 days").click()

@@ -21,6 +21,12 @@ HOSTILE = "<img src=x onerror=window.hit=1>"
 VIEWS = ("#/", "#/timeline", "#/sweeps", "#/submit", "#/submit/lines", "#/submit/sweep",
          "#/disk", "#/job/1", "#/sweep/s", "#/groups", "#/usage", "#/failures", "#/logs/1,2",
          "#/compare/3,4", "#/nowhere", "#/sweep/%E0%A4%A")  # fmt: skip
+# What one came for is seen without scrolling.
+IN_SIGHT = {
+    "#/submit": "button.main",
+    "#/groups": ".groups .buttons button",
+    "#/usage": "nav a[aria-current]",
+}
 
 
 # At 2,400 pixels a second, in steps of a frame: how many rows were blank, and how many there were.
@@ -329,6 +335,8 @@ def test_every_view_fits_the_screen(
         expect(tab.locator("main h1")).to_have_count(1)
         wide = tab.evaluate("() => document.documentElement.scrollWidth - innerWidth")
         assert wide <= 0, f"{view} is {wide} px too wide"
+        if view in IN_SIGHT:
+            expect(tab.locator(IN_SIGHT[view]).first).to_be_in_viewport(ratio=0.98)
         size = tab.evaluate("() => parseFloat(getComputedStyle(document.documentElement).fontSize)")
         assert size >= (14 if width < 1000 else 20)
         found = tab.evaluate("() => axe.run(document, { resultTypes: ['violations'] })")

@@ -71,8 +71,10 @@ function show() {
   }
   const [, name, make] = known;
   for (const link of document.querySelectorAll("#nav a")) {
-    if (link.dataset.view === name) link.setAttribute("aria-current", "page");
-    else link.removeAttribute("aria-current");
+    if (link.dataset.view === name) {
+      link.setAttribute("aria-current", "page");
+      link.scrollIntoView({ block: "nearest", inline: "nearest" });
+    } else link.removeAttribute("aria-current");
   }
   view = make(...words, new URLSearchParams(query || ""));
   setTitle(view.title);

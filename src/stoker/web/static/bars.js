@@ -22,14 +22,14 @@ export class Bars {
     this.picture.addEventListener("pointerleave", hideTip);
   }
 
-  // layers: [{ name, look or state, values }]; limit: a value per stretch that can't be exceeded, drawn as a line;
+  // layers: [{ name, look or state, values }]; limit: { name, values }, which can't be exceeded, drawn as a line;
   // unit: of what the axis has whole numbers.
   show(layers, { names, limit = null, unit = 1 }) {
     Object.assign(this, { layers, names });
     const { height, left, right, top, bottom } = SIZE;
     const width = Math.max(280, this.element.clientWidth);
     const totals = names.map((_, place) => layers.reduce((sum, one) => sum + (one.values[place] ?? 0), 0));
-    const most = topOf(Math.max(...totals, ...(limit ?? [])), unit);
+    const most = topOf(Math.max(...totals, ...(limit?.values ?? [])), unit);
     const step = (width - left - right) / names.length;
     const x = (place) => left + place * step;
     const y = (value) => height - bottom - (value / most) * (height - top - bottom);
@@ -55,14 +55,15 @@ export class Bars {
       }
     });
     if (limit) {
-      const points = limit.flatMap((value, place) => [`${x(place)} ${y(value)}`, `${x(place + 1)} ${y(value)}`]);
+      const points = limit.values.flatMap((value, place) => [`${x(place)} ${y(value)}`, `${x(place + 1)} ${y(value)}`]);
       marks.push(svg("path", { class: "capacity", d: `M${points.join("L")}` }));
     }
     this.picture.setAttribute("viewBox", `0 0 ${width} ${height}`);
     this.picture.replaceChildren(...marks);
     this.scale = { left, step, width };
     this.key.replaceChildren(...layers.map(({ name, look, state }) =>
-      h("span", {}, h("i", { class: `swatch ${look ?? ""}`, data: state ? { state } : {} }), " ", h("bdi", {}, name))));
+      h("span", {}, h("i", { class: `swatch ${look ?? ""}`, data: state ? { state } : {} }), " ", h("bdi", {}, name))),
+    limit ? h("span", { class: "of-capacity" }, limit.name) : "");
   }
 
   #point(event) {

@@ -17,7 +17,7 @@ export function groupsView() {
   const heads = ["Group", "Jobs", "How far", "Running", "At a time", "GPU hours, 7 days", "Share", ""];
   const table = h("section", { class: "card pad scroll-x", hidden: true, tabIndex: 0, "aria-label": "Groups" },
     h("table", { class: "plain groups" },
-      h("thead", {}, h("tr", {}, ...heads.map((word) => (word ? h("th", {}, word) : h("td", {}))))), body));
+      h("thead", {}, h("tr", {}, ...heads.map((word) => h(word ? "th" : "td", {}, word)))), body));
   const empty = h("p", { class: "empty card", hidden: true }, "No job is in a group. ",
     h("a", { href: "#/submit" }, "Submit one"), " with the option Group, or a ",
     h("a", { href: "#/submit/sweep" }, "sweep"), ".");
@@ -85,7 +85,7 @@ export function groupsView() {
         details: `${countsText(element.one.counts)}. What runs gets SIGTERM, and SIGKILL after its grace time.` })),
     "danger");
     const paused = h("span", { class: "badge warn" }, "paused");
-    const cells = Array.from({ length: 8 }, () => h("td", { class: "num" }));
+    const cells = heads.map((word) => h("td", { class: "num", data: { head: word } }));
     cells[0].append(h("a", { href: `#/?group=${encodeURIComponent(name)}` }, h("bdi", {}, name)), " ", paused);
     cells[2].append(bar.element);
     cells[4].append(limit);

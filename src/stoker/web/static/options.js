@@ -57,7 +57,7 @@ export async function optionFields(form, where, leftOut = []) {
     return fold(group, usual, true, rare.length ? fold("More", rare, false) : null);
   });
   return {
-    element: h("div", { class: "stack" }, groups),
+    element: h("div", { class: "stack options" }, groups),
     keys,
     read: () => typed([...inputs].filter(([, input]) => input.value.trim())),
     copy: (job) => {

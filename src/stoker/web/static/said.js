@@ -2,7 +2,7 @@
 
 const OPTION = /--([a-z]+(?:-[a-z]+)*)(?: (auto|whole|local|slurm|\d[\w.%,]*))?/g;
 
-const LABELS = { cwd: "Directory", where: "Only where" };
+const LABELS = { cwd: "Directory", mem: "GPU memory", where: "Only where" };
 
 export function label(key) {
   if (key in LABELS) return LABELS[key];

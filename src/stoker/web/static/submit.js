@@ -311,7 +311,7 @@ function adoptForm() {
     field("Process", pid, "its id, as ps and nvidia-smi show it"),
     h("div", { class: "fields" },
       field("GPUs", said.on, "those that it uses (default: those on which the driver shows it)"),
-      field("Mem", said.mem, "the memory that it takes of each, which jobs may then share (default: all); "
+      field("GPU memory", said.mem, "the memory that it takes of each, which jobs may then share (default: all); "
         + "auto: as much as is measured"),
       field("Name", said.name), field("Group", said.group)),
   ], button, async () => {

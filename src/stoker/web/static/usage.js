@@ -89,9 +89,10 @@ export function usageView(query) {
     if (nothing) return;
     const names = edges.slice(0, -1).map(range === "24h" ? hourMinute : dayText);
     const other = by === "groups" ? "other jobs" : "others";
+    const limit = data.gpus ? { name: `all of ${count(data.gpus, "GPU")}`, values: capacity } : null;
     used.show(layersOf(data[by], MOST_LAYERS).map(({ name, values }, place) =>
       ({ name: name ?? other, look: name === null ? "tone-rest" : `tone-${place}`, values })),
-    { names, limit: data.gpus ? capacity : null, unit: 3_600_000 });
+    { names, limit, unit: 3_600_000 });
     ended.show(STATES.concat("requeued").filter((state) => over.has(state)).map((state) =>
       ({ name: state, state, values: data.ended.map((one) => one[state] ?? 0) })), { names });
     waited.show([{ name: "median", look: "tone-0", values: data.waited_ms.map((one) => one ?? 0) },
