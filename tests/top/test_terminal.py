@@ -163,10 +163,10 @@ def test_it_draws_on_the_terminal_though_errors_go_elsewhere(reused: StokerHome)
     assert (reused.work / "errors").read_text(encoding="utf-8") == ""
 
 
-def test_once_into_a_pipe_is_plain_text_of_80_by_24(reused: StokerHome) -> None:
+def test_once_into_a_pipe_is_plain_text_of_80_by_24(stoker: StokerHome) -> None:
     sleeps = {"argv": ["sleep", "600"], "time_limit_ms": 3_600_000}
-    reused.submit_all([{**sleeps, "name": f"job-{n}"} for n in range(40)])
-    ran = reused.cli("top", "--once")
+    stoker.submit_all([{**sleeps, "name": f"job-{n}"} for n in range(40)])
+    ran = stoker.cli("top", "--once")
     assert (ran.code, ran.err) == (0, "")
     lines = ran.out.splitlines()
     assert len(lines) == 23 and all(len(line) <= 80 for line in lines)
@@ -177,7 +177,7 @@ def test_once_into_a_pipe_is_plain_text_of_80_by_24(reused: StokerHome) -> None:
 
     def last_start() -> str | None:
         """When the last one starts, once that of all is known: that may take a busy daemon long."""
-        wide = reused.cli("top", "--once", env={"COLUMNS": "150", "LINES": "60"}).out
+        wide = stoker.cli("top", "--once", env={"COLUMNS": "150", "LINES": "60"}).out
         assert "COMMAND" in wide and "STARTS" in wide and len(wide.splitlines()) == 48
         jobs = [line for line in wide.splitlines() if re.match(r" +\d+ [rw]", line)]
         starts = [re.search(r" in (\S+)", line) for line in jobs]
