@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
 import uvicorn
 
+from stoker.api.messages import PageSettings
 from stoker.api.paths import Home
 from stoker.api.tokens import Access, Grant
 from stoker.web.connections import GuardedConnection, end_what_was_revoked, guarded
 from stoker.web.guard import Visitor
+from stoker.web.main import place_of
 from stoker.web.refusals import Refusals
 
 SOMEBODY = Visitor(Grant("a", "token", "a", "x", False, 0), False)
@@ -143,3 +147,11 @@ def test_what_was_revoked_is_cut_off_and_nothing_else(tmp_path: Path) -> None:
         Path(access.path).write_text("spoiled", encoding="utf-8")
         end_what_was_revoked(server.state.connections, access)
         assert is_out(kept), "a file that can't be read lets nobody in"
+
+
+def test_the_body_of_an_answer_does_not_wait_for_the_browser_to_acknowledge_its_head() -> None:
+    with place_of(PageSettings(port=0), None, patient=False).listener as listener:
+        with socket.create_connection(listener.getsockname()[:2]):
+            accepted, _ = listener.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
