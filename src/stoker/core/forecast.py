@@ -103,7 +103,7 @@ def expected_end_ms(
     """When a job that runs is expected to end; None if that can't be told.
 
     `part`: of those that are like it and took longer than it has run, this part took less.
-    `pace`: what is left takes so many times as long as that.
+    `pace`: the factor by which what is left takes longer than that.
     """
     attempt = job.active
     assert attempt is not None

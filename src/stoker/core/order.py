@@ -38,10 +38,10 @@ class Policy(StrEnum):
     FAIR = "fair"
 
 
-# A job is overtaken by those that come within so many times its expected GPU time. In the traces
-# that we have, 10 costs no average waiting time, and 1 doubles it.
+# A job is overtaken only by jobs that come within this multiple of its expected GPU time. In the
+# traces that we have, 10 costs no average waiting time, and 1 doubles it.
 PATIENCE = 10
-# So many of a kind of which nothing is known go first, so that something is.
+# How many jobs of an unknown kind go first, so that its run time becomes known.
 SCOUTS = 2
 HALF_LIFE_MS = 24 * 3_600_000
 # What a job that starts is charged at once, so that those who start together take turns.

@@ -18,7 +18,7 @@ MOST_NAMED = 50  # groups, or users; the rest are put together under no name
 
 
 class Ran(NamedTuple):
-    """An attempt: where it ran, from when to when, for whom."""
+    """An attempt: where it ran, when, and for which user."""
 
     number: int
     gpus: str  # a JSON list

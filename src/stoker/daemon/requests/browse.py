@@ -74,7 +74,7 @@ def _known(daemon: Daemon) -> Known:
 
 
 async def related(daemon: Daemon, request: msg.Related) -> Fields:
-    """The jobs around one, by who waits for whom."""
+    """The jobs around one, those that it waits for and those that wait for it."""
     return await daemon.browsing.read(lambda b: b.related(request.job_id, request.steps))
 
 

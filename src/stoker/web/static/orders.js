@@ -159,7 +159,7 @@ export async function giveMatching(order, wanted, more = {}) {
     throw new ApiError(409, { message: "none of these jobs is in a state for that",
       hint: `It must be ${[...states].join(" or ")}` });
   }
-  // Nothing that runs is stopped by whoever was told that nothing runs.
+  // A job that has started since must not be stopped by an order for waiting jobs.
   const running = order === "cancel" ? await many(wanted, ACTIVE) : 0;
   if (!(await isSureOfAll(order, number, running))) return false;
   const meant = order === "cancel" && !running ? NOT_STARTED : states;

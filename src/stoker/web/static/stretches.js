@@ -1,4 +1,4 @@
-// Stretches of time that figures are shown for: hours of a day, or days in the time of whoever looks. Pure.
+// Stretches of time that figures are shown for: hours of a day, or days in the browser's time zone. Pure.
 
 export const RANGES = [["24h", "24 hours"], ["7d", "7 days"], ["30d", "30 days"], ["90d", "90 days"]];
 
