@@ -32,7 +32,7 @@ _TABS = 10
 
 def page(setting: Setting) -> list[Report]:
     """The rates with and without tabs."""
-    jobs, held = setting.so_many(5_000, 300), setting.so_many(10_000, 500)
+    jobs, held = setting.so_many(5_000, 2_000), setting.so_many(10_000, 500)
     rates: dict[int, list[float]] = {0: [], _TABS: []}
     cpu: dict[int, list[float]] = {0: [], _TABS: []}
     for number in range(setting.times(5)):
